@@ -1,0 +1,71 @@
+"""What an operator may ask of a running coordinator: one JSON line each way over the run's Unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from runtime.contract.model import Document, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class ViewRequest(Document):
+    """Answered with the newest RunView in `data`."""
+
+    op: Literal["view"] = "view"
+
+
+class CheckpointRequest(Document):
+    """Write a checkpoint now; answered at once with `{"step": N}`, the folder appears when it is complete."""
+
+    op: Literal["checkpoint"] = "checkpoint"
+
+
+class StopRequest(Document):
+    """Checkpoint (unless told not to), drain, exit."""
+
+    op: Literal["stop"] = "stop"
+    checkpoint: bool = True
+    reason: str = "asked by the operator"
+
+
+Request = Annotated[ViewRequest | CheckpointRequest | StopRequest, Field(discriminator="op")]
+REQUEST: TypeAdapter[ViewRequest | CheckpointRequest | StopRequest] = TypeAdapter(Request)
+
+
+class Reply(View):
+    """`ok` with `data`, or an `error` for the operator to read."""
+
+    ok: bool
+    data: Any = None
+    error: str | None = None
+
+
+@contextmanager
+def short_path(path: Path) -> Iterator[str]:
+    """A name for `path` that fits a Unix socket address (108 bytes), however deep the folder lies."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def ask(path: Path, request: Document, *, timeout_s: float = 5.0) -> Reply:
+    """Send one request to the socket at `path` and wait for the reply; OSError where nobody answers in time."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, short_path(path) as name:
+        connection.settimeout(timeout_s)
+        connection.connect(name)
+        connection.sendall(request.model_dump_json().encode() + b"\n")
+        with connection.makefile("rb") as lines:
+            line = lines.readline()
+    if not line:
+        raise ConnectionResetError("the coordinator closed the connection without an answer")
+    return Reply.model_validate_json(line)

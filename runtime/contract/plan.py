@@ -1,0 +1,95 @@
+"""The plan: which component runs where, on which cores, with which sizes. Readable, diffable, re-checkable."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from runtime.contract.envspec import EnvSpec
+from runtime.contract.job import Job
+from runtime.contract.model import Document
+from runtime.contract.shape import Shape
+from runtime.contract.states import Role
+
+
+class Placement(Document):
+    """One component on one node."""
+
+    name: str  #: `actor-3`: role and index within the run
+    role: Role
+    index: int = Field(ge=0)
+    group: int = Field(ge=0)
+    host: str
+    cores: tuple[int, ...]  #: operating-system CPU numbers it is pinned to
+    core_share: float = Field(gt=0)  #: cores it is charged for
+    threads: int = Field(default=1, ge=1)  #: torch and BLAS threads
+
+
+class Sizes(Document):
+    """Every number that was `auto` in the job, resolved. Sample counts are per learner or per buffer."""
+
+    num_envs: int  #: environments per actor (B)
+    rollout: int  #: env steps per fragment (T)
+    batch_size: int  #: samples per update of one learner
+    fragments_per_batch: int  #: on-policy: batch_size / (T·B); off-policy: 0
+    buffer_size: int  #: samples one buffer holds (N_s)
+    ring_slots: int  #: fragments one actor may be ahead
+    batch_slots: int  #: batches one buffer may be ahead
+    publish_every: int
+    staleness_tolerance: float
+    pool_ratio: float  #: P = batch_size / buffer_size
+
+    @property
+    def fragment_samples(self) -> int:
+        return self.rollout * self.num_envs
+
+
+class Prediction(Document):
+    """What the planner expects, from the measured profile; absent where nothing was measured."""
+
+    env_steps_per_s: float | None = None
+    samples_per_s: float | None = None
+    updates_per_s: float | None = None
+    bottleneck: str | None = None  #: `actors`, `learner`, …
+    explanation: tuple[str, ...] = ()
+
+
+class HostPlan(Document):
+    """One node of the plan."""
+
+    name: str
+    cores: tuple[int, ...]  #: usable CPU numbers
+    oversubscription: float = 0.0  #: core shares charged / cores there are, where above 1
+
+
+class Fingerprints(Document):
+    """Digests of what the plan was made from; a plan is refused when they no longer match."""
+
+    job: str
+    inventory: str
+    profile: str | None = None
+
+
+class Plan(Document):
+    """A solved placement for one job."""
+
+    schema_version: int = 1
+    shape: str
+    job: Job
+    env: EnvSpec
+    sizes: Sizes
+    hosts: tuple[HostPlan, ...]
+    placements: tuple[Placement, ...]
+    predicted: Prediction = Prediction()
+    fingerprints: Fingerprints
+    solver: str  #: `optimal`, `feasible gap 2%`, `greedy`
+    notes: tuple[str, ...] = ()
+
+    def of_role(self, role: Role) -> tuple[Placement, ...]:
+        return tuple(p for p in self.placements if p.role is role)
+
+    def group_of(self, group: int, role: Role) -> tuple[Placement, ...]:
+        return tuple(p for p in self.placements if p.role is role and p.group == group)
+
+    @property
+    def learners_and_actors(self) -> Shape:
+        return Shape.parse(self.shape)

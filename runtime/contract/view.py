@@ -1,0 +1,150 @@
+"""RunView: the one picture of a run that status, the terminal UI and the metrics are made from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from runtime.contract.model import View
+from runtime.contract.states import ComponentState, Role, RunState
+
+
+class ShapeView(View):
+    wanted: str
+    present: str
+
+
+class Progress(View):
+    env_steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    version: int = 0
+
+
+class Reward(View):
+    mean_100: float | None = None  #: mean return of the newest 100 episodes; none before 100 have ended
+    best_mean_100: float | None = None
+    episodes: int = 0
+    mean: float | None = None  #: mean of what there is, also before 100 episodes
+    history: tuple[tuple[float, float], ...] = ()  #: (elapsed seconds, mean return), at most 240 points
+    evaluation_mean: float | None = None  #: newest evaluator result
+    evaluation_version: int | None = None
+
+
+class Rates(View):
+    """Over a window of 10 s, or since the start where that is shorter."""
+
+    env_steps_per_s: float = 0.0
+    samples_per_s: float = 0.0
+    updates_per_s: float = 0.0
+
+
+class Predicted(View):
+    env_steps_per_s: float | None = None
+    samples_per_s: float | None = None
+
+
+class Lag(View):
+    mean: float = 0.0
+    p50: int = 0
+    p95: int = 0
+    max: int = 0
+
+
+class Freshness(View):
+    pool_ratio: float = 0.0
+    flow_ratio: float = 0.0
+    version_lag: Lag = Lag()
+    staleness_ratio: float = 0.0
+
+
+class Samples(View):
+    """The ledger: produced = consumed + dropped_stale + dropped_other + in_flight, at any moment."""
+
+    produced: int = 0
+    consumed: int = 0
+    dropped_stale: int = 0
+    dropped_other: int = 0
+    in_flight: int = 0
+
+
+class Bottleneck(View):
+    side: str = "unknown"  #: `actors`, `receiver`, `learner` or `unknown`
+    t_sp_s: float | None = None
+    t_rv_s: float | None = None
+    n_actors: int = 0
+    advice: str = ""
+
+
+class Checkpoints(View):
+    last_step: int | None = None
+    last_age_s: float | None = None
+    complete: int = 0
+
+
+class ComponentView(View):
+    name: str
+    role: Role
+    host: str
+    pid: int | None = None
+    cores: tuple[int, ...] = ()
+    state: ComponentState
+    reason: str = ""
+    attempt: int = 0
+    restarts: int = 0
+    heartbeat_age_s: float | None = None
+    cpu_percent: float | None = None
+    rss_bytes: int | None = None
+    gauges: dict[str, float] = {}  #: loss, entropy, epsilon, busy share, …
+
+
+class HostView(View):
+    name: str
+    state: str
+    heartbeat_age_s: float | None = None
+    clock_offset_s: float | None = None
+
+
+class LinkView(View):
+    source: str
+    target: str
+    transport: str
+    mb_per_s: float
+    state: str
+
+
+class Event(View):
+    """One line of the event log. `cause` names the event that led to this one, so that a story greps as one thread."""
+
+    id: str
+    time: datetime
+    kind: str  #: `component.died`, `run.state`, `checkpoint.written`, …
+    message: str
+    component: str | None = None
+    host: str | None = None
+    cause: str | None = None
+
+
+class RunView(View):
+    """Everything a viewer may show of one run."""
+
+    run_id: str
+    name: str
+    state: RunState
+    reason: str
+    shape: ShapeView
+    attempt: int = 1  #: counts resumes of the run
+    started_at: datetime | None = None
+    updated_at: datetime
+    elapsed_s: float = 0.0
+    progress: Progress = Progress()
+    reward: Reward = Reward()
+    rates: Rates = Rates()
+    predicted: Predicted = Predicted()
+    freshness: Freshness = Freshness()
+    samples: Samples = Samples()
+    bottleneck: Bottleneck = Bottleneck()
+    checkpoints: Checkpoints = Checkpoints()
+    components: tuple[ComponentView, ...] = ()
+    hosts: tuple[HostView, ...] = ()
+    links: tuple[LinkView, ...] = ()
+    events: tuple[Event, ...] = ()
