@@ -1,0 +1,1 @@
+"""Gymnasium environments as vector environments with honest transitions."""
