@@ -16,6 +16,8 @@
 Commands raise these; `tianjictl.cli` prints them once, as `error:` and `hint:` lines, and exits with `exit_code`.
 """
 
+# ruff: noqa: N818 - these are outcomes of a command, named with the words of the table above
+
 from __future__ import annotations
 
 from typing import ClassVar
