@@ -1,0 +1,54 @@
+"""This machine as a host: reads files, runs commands, knows its own affinity. No connection to open or to lose."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LOCALHOST = "localhost"  #: the name of this machine where no inventory gives it another
+_READ_LIMIT = 1 << 16  #: bytes of one file: facts are short, and /proc/cpuinfo of a big machine is not
+
+
+@dataclass(frozen=True, slots=True)
+class LocalHost:
+    """Reads facts of this machine; the same three calls that a host across SSH answers."""
+
+    name: str = LOCALHOST
+
+    def read(self, patterns: Sequence[str]) -> dict[str, str]:
+        """Text of every readable file that matches a shell pattern; what cannot be read is left out."""
+        found: dict[str, str] = {}
+        for pattern in patterns:
+            paths = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
+            for path in paths:
+                try:
+                    with Path(path).open("rb") as file:
+                        found[path] = file.read(_READ_LIMIT).decode("utf-8", "replace")
+                except OSError:
+                    continue  # absent on this machine, or not ours to read: a missing fact, not an error
+        return found
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 5.0) -> str | None:
+        """Standard output of a command, or None where it is missing, fails or takes too long."""
+        program = shutil.which(argv[0])
+        if program is None:
+            return None
+        try:
+            done = subprocess.run(
+                [program, *argv[1:]], capture_output=True, text=True, timeout=timeout_s, check=True, errors="replace"
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout
+
+    def affinity(self) -> tuple[int, ...] | None:
+        """CPU numbers that this process may run on, as the kernel says."""
+        return tuple(sorted(os.sched_getaffinity(0)))

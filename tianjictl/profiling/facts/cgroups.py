@@ -1,0 +1,119 @@
+"""Limits that control groups put on this process: CPU quota, CPU set and memory, for v1, v2 and hybrid layouts.
+
+A limit anywhere between the process's own group and the root binds, so every level is read and the smallest one counts.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tianjictl.profiling.facts.cpulist import parse_cpulist
+
+V1_FILES = {
+    "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    "cpuset": ("cpuset.effective_cpus", "cpuset.cpus"),
+    "memory": ("memory.limit_in_bytes",),
+}
+V2_FILES = ("cpu.max", "cpuset.cpus.effective", "cpuset.cpus", "memory.max")
+_NO_LIMIT_BYTES = 1 << 60  #: v1 writes an unlimited memory as a number near 2**63
+
+
+class Hierarchy(NamedTuple):
+    """One mounted hierarchy: its controllers (empty for v2), where it is mounted, and our group's folders in it."""
+
+    controllers: frozenset[str]
+    folders: tuple[str, ...]  #: own group first, root last
+
+
+class CgroupLimits(NamedTuple):
+    """Each limit with the file that sets it, in the order found."""
+
+    quotas: tuple[tuple[str, float], ...]  #: (file, CPUs)
+    cpusets: tuple[tuple[str, tuple[int, ...]], ...]
+    memory: tuple[tuple[str, int], ...]  #: (file, bytes)
+
+
+def hierarchies(cgroup: str, mountinfo: str) -> list[Hierarchy]:
+    """Join /proc/self/cgroup with /proc/self/mountinfo; lines that make no sense are passed over."""
+    groups: dict[str, str] = {}
+    for line in cgroup.splitlines():
+        number, _, rest = line.partition(":")
+        names, colon, path = rest.partition(":")
+        if not colon:
+            continue
+        for name in names.split(",") if names else ([""] if number == "0" else []):
+            groups[name] = path
+    found = []
+    for line in mountinfo.splitlines():
+        before, dash, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if not dash or len(fields) < 5 or len(kinds) < 3 or kinds[0] not in ("cgroup", "cgroup2"):
+            continue
+        root, mount = fields[3], fields[4]
+        options = set(kinds[2].split(",")) if kinds[0] == "cgroup" else {""}
+        names = options & groups.keys()
+        if names:
+            controllers = frozenset(names - {""})
+            found.append(Hierarchy(controllers, _folders(mount, root, groups[min(names)])))
+    return found
+
+
+def _folders(mount: str, root: str, group: str) -> tuple[str, ...]:
+    """Folders from our group up to the mount point.
+
+    A container often sees the host's path in /proc/self/cgroup while its mount starts at its own group (`root`), or at
+    a namespace where the path climbs out (`/..`): then the mount point itself is our group.
+    """
+    inside = posixpath.relpath(group, root) if group.startswith("/") and root.startswith("/") else "."
+    if inside.startswith(".."):
+        inside = "."
+    folders = []
+    while inside not in (".", ""):
+        folders.append(posixpath.join(mount, inside))
+        inside = posixpath.dirname(inside)
+    return (*folders, mount)
+
+
+def cgroup_files(cgroup: str, mountinfo: str) -> list[str]:
+    """Every file that may hold a limit of this process."""
+    paths = []
+    for hierarchy in hierarchies(cgroup, mountinfo):
+        names = V2_FILES if not hierarchy.controllers else _v1_names(hierarchy.controllers)
+        paths += [f"{folder}/{name}" for folder in hierarchy.folders for name in names]
+    return paths
+
+
+def _v1_names(controllers: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name for controller in sorted(controllers) for name in V1_FILES.get(controller, ()))
+
+
+def parse(files: Mapping[str, str]) -> CgroupLimits:
+    """Read the limits out of gathered file texts."""
+    quotas: list[tuple[str, float]] = []
+    cpusets: list[tuple[str, tuple[int, ...]]] = []
+    memory: list[tuple[str, int]] = []
+    for path in cgroup_files(files.get("/proc/self/cgroup", ""), files.get("/proc/self/mountinfo", "")):
+        text = files.get(path, "").strip()
+        name = posixpath.basename(path)
+        if not text:
+            continue
+        if name == "cpu.max":
+            quotas += _quota(path, *(text.split() + ["100000"])[:2])
+        elif name == "cpu.cfs_quota_us":
+            quotas += _quota(path, text, files.get(posixpath.join(posixpath.dirname(path), "cpu.cfs_period_us"), ""))
+        elif name.startswith("cpuset."):
+            cpusets += [(path, cpus)] if (cpus := parse_cpulist(text)) else []
+        elif name in ("memory.max", "memory.limit_in_bytes") and text.isdigit() and int(text) < _NO_LIMIT_BYTES:
+            memory.append((path, int(text)))
+    return CgroupLimits(tuple(quotas), tuple(cpusets), tuple(memory))
+
+
+def _quota(path: str, quota: str, period: str) -> list[tuple[str, float]]:
+    """CPUs from microseconds per period; `max` and -1 mean none, and so does a text that is no number."""
+    try:
+        cpus = int(quota) / int(period)
+    except (ValueError, ZeroDivisionError):
+        return []
+    return [(path, cpus)] if cpus > 0 else []

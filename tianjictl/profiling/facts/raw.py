@@ -1,0 +1,110 @@
+"""What a host says about itself, as it says it: file texts and command outputs, not yet understood.
+
+Gathering and understanding are apart so that a strange machine becomes a test by saving one RawFacts as JSON.
+"""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import TYPE_CHECKING, Protocol
+
+from runtime.contract.model import Document
+from tianjictl.profiling.facts.cgroups import cgroup_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FILES = (
+    "/proc/self/cgroup",
+    "/proc/self/mountinfo",
+    "/proc/self/status",
+    "/proc/self/limits",
+    "/proc/meminfo",
+    "/proc/cpuinfo",
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/kernel/osrelease",
+    "/etc/machine-id",
+    "/sys/devices/system/cpu/online",
+    "/sys/devices/system/cpu/cpu[0-9]*/topology/physical_package_id",
+    "/sys/devices/system/cpu/cpu[0-9]*/topology/core_id",
+    "/sys/devices/system/node/node[0-9]*/cpulist",
+    "/sys/devices/system/node/node[0-9]*/distance",
+    "/sys/class/net/*/operstate",
+    "/sys/class/net/*/speed",
+    "/sys/class/net/*/mtu",
+)
+GPU_COMMAND = ("nvidia-smi", "--query-gpu=index,name,memory.total,uuid", "--format=csv,noheader,nounits")
+PACKAGES = ("gymnasium", "numpy", "torch", "pydantic", "tianjictl")
+
+
+class FactReader(Protocol):
+    """A host that can be read: this machine, or one across a connection."""
+
+    name: str
+
+    def read(self, patterns: Sequence[str]) -> dict[str, str]: ...
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = ...) -> str | None: ...
+
+    def affinity(self) -> tuple[int, ...] | None: ...
+
+
+class RawDisk(Document):
+    """Space of the file system that will hold the run folder; bytes."""
+
+    path: str
+    total_bytes: int
+    free_bytes: int
+
+
+class RawFacts(Document):
+    """Everything the parsers look at."""
+
+    host: str
+    files: dict[str, str] = {}
+    commands: dict[str, str] = {}
+    affinity: tuple[int, ...] | None = None
+    disk: RawDisk | None = None
+    python: str = ""
+    packages: dict[str, str] = {}
+
+
+def gather(reader: FactReader, *, run_folder: Path, devices: bool = False) -> RawFacts:
+    """Read what the parsers need. `devices` also asks nvidia-smi, which may take seconds."""
+    files = reader.read(FILES)
+    files |= reader.read(cgroup_files(files.get("/proc/self/cgroup", ""), files.get("/proc/self/mountinfo", "")))
+    gpus = reader.run(GPU_COMMAND, timeout_s=10.0) if devices else None
+    return RawFacts(
+        host=reader.name,
+        files=files,
+        commands={} if gpus is None else {" ".join(GPU_COMMAND): gpus},
+        affinity=reader.affinity(),
+        disk=disk_of(run_folder),
+        python=python_version(),
+        packages=package_versions(),
+    )
+
+
+def package_versions() -> dict[str, str]:
+    """Installed versions of the packages whose change makes old measurements worthless."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def disk_of(folder: Path) -> RawDisk | None:
+    """Space where `folder` is or will be made; None where that cannot be asked."""
+    for place in (folder, *folder.parents):
+        try:
+            usage = shutil.disk_usage(place)
+        except OSError:
+            continue  # not made yet: ask its parent
+        return RawDisk(path=str(place), total_bytes=usage.total, free_bytes=usage.free)
+    return None
