@@ -32,9 +32,7 @@ class ComponentReport(Document):
     cpu_percent: float | None = None  #: of one core
     rss_bytes: int | None = None
     counters: dict[str, int] = Field(default_factory=dict)  #: by the names of the stats block
-    gauges: dict[str, float] = Field(
-        default_factory=dict
-    )  #: finite values only; a gauge that was never set is left out
+    gauges: dict[str, float] = Field(default_factory=dict)  #: finite values only; never set: left out
     lag_histogram: tuple[int, ...] = ()  #: consumed samples by version lag, last bin open-ended; learners only
     checkpoint_done: int = 0  #: the newest checkpoint step whose shard this component has written
 

@@ -1,0 +1,155 @@
+"""What is known of one component, what can happen to it, and what its agent may have to do. See `component_machine`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.contract.states import ComponentState, Phase, Role
+
+if TYPE_CHECKING:
+    from runtime.contract.job import HealthConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """It is wanted now."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawned:
+    """Its process exists."""
+
+    id: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnFailed:
+    """Its process could not be made."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """What its heartbeat block says; `attempt` as written by the process itself (a predecessor's word is ignored)."""
+
+    id: str
+    phase: Phase
+    beat: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exited:
+    """Its process is gone: exit code, or minus the signal; `report` is the error it left in its exit report."""
+
+    id: str
+    status: int
+    report: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Time has passed."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequested:
+    """It shall leave (end of the run, smaller shape). Costs no restart."""
+
+    id: str
+
+
+Event = Start | Spawned | SpawnFailed | Beat | Exited | Tick | StopRequested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """Make its process, as life number `attempt` (from 1)."""
+
+    attempt: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """Send SIGKILL to `pid`."""
+
+    pid: int
+    reason: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminate:
+    """Send SIGTERM to `pid`."""
+
+    pid: int
+    reason: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """One line of the event log: `component.started`, `.died`, `.frozen`, `.restarting`, `.failed`, `.exited` …"""
+
+    kind: str
+    message: str
+    cause: str
+
+
+Effect = Spawn | Kill | Terminate | Log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """All that is known of one component. `Life.of(name, role, health)` is where it begins."""
+
+    name: str
+    role: Role
+    health: HealthConfig
+    state: ComponentState = ComponentState.PENDING
+    reason: str = "not started yet"
+    attempt: int = 0  #: number of the present or newest life; 0 before the first
+    pid: int | None = None
+    phase: Phase = Phase.INIT
+    beat: int = -1
+    beat_at: float = 0.0  #: when the heartbeat was last seen to advance (or the life began)
+    born_at: float = 0.0
+    steady: bool = False  #: this life has reported steady work
+    restarted_at: tuple[float, ...] = ()  #: restarts inside the window: what the budget counts
+    restarts: int = 0  #: all restarts ever
+    rung: int = 0  #: short lives in a row: the step of the back-off
+    fast_deaths: int = 0  #: lives in a row that ended before steady work
+    restart_at: float | None = None
+    stop_at: float | None = None
+    signals: int = 0  #: signals sent to this life while stopping (0 none, 1 TERM, 2 KILL)
+    ticked_at: float | None = None
+    history: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, role: Role, health: HealthConfig) -> Life:
+        return cls(name=name, role=role, health=health)
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process of it may exist."""
+        return self.pid is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen without a new wish."""
+        return self.state in (ComponentState.EXITED, ComponentState.FAILED)
+
+    def beat_age_s(self, now: float) -> float | None:
+        return now - self.beat_at if self.alive else None
+
+
+Outcome = tuple[Life, list[Effect]]
