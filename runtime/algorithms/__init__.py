@@ -1,0 +1,1 @@
+"""Learning algorithms: batches in, better parameters out. They know no process, clock or transport."""

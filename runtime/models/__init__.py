@@ -1,0 +1,1 @@
+"""Networks over one flat parameter vector. NumPy only."""

@@ -1,0 +1,81 @@
+"""The policy as an actor or evaluator uses it: parameters in, actions out. NumPy only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from runtime.models.distributions import log_softmax
+from runtime.models.dueling import q_values
+from runtime.models.mlp import Mlp
+
+if TYPE_CHECKING:
+    from runtime.models.arrays import Array, Floats, Ints
+    from runtime.models.spec import NetworkSpec
+
+
+class NumpyPolicy:
+    """Acts for up to `batch` environments at once. Legend: B environments, A actions."""
+
+    def __init__(self, spec: NetworkSpec, batch: int, rng: np.random.Generator) -> None:
+        self.spec = spec
+        self._rng = rng
+        self._params = np.zeros(spec.layout.size, np.float32)
+        self._net = Mlp(spec, spec.towers[0], self._params, batch)
+        self._input = np.zeros((batch, spec.observation_size), np.float32)
+        self._log_probs = np.zeros((batch, spec.num_actions), np.float32)
+        self._rows = np.arange(batch)
+
+    def load(self, params: Floats) -> None:
+        """Take over new parameters (flat, copied: one memcpy)."""
+        np.copyto(self._params, params)
+
+    def act(self, obs_B: Array, action_B: Ints, logp_B: Floats | None = None, epsilon: float | Array = 0.0) -> None:
+        """Choose actions into `action_B`.
+
+        Actor-critic: sampled from the softmax; their log-probabilities go into `logp_B` where given. Q: the greedy
+        action, or with probability `epsilon` (one for all, or one per environment) any action, uniformly.
+        """
+        if self.spec.kind == "actor-critic":
+            self._sample(obs_B, action_B, logp_B)
+        else:
+            self._explore(obs_B, action_B, epsilon)
+
+    def greedy(self, obs_B: Array, action_B: Ints | None = None) -> Ints:
+        """The best actions by the current parameters, [B]."""
+        scores_BA = self.scores(obs_B)
+        return np.argmax(scores_BA, axis=1, out=action_B)
+
+    def scores(self, obs_B: Array) -> Floats:
+        """Logits or Q values [B, A], valid until the next call."""
+        out_BA = self._net.forward(self._flat(obs_B))
+        return q_values(out_BA) if self.spec.dueling else out_BA
+
+    def log_probs(self, obs_B: Array, action_B: Ints) -> Floats:
+        """Log-probabilities [B] of given actions (actor-critic only)."""
+        n = len(action_B)
+        return log_softmax(self.scores(obs_B), out=self._log_probs[:n])[self._rows[:n], action_B]
+
+    def _flat(self, obs_B: Array) -> Floats:
+        flat = self._input[: len(obs_B)]
+        np.copyto(flat, obs_B.reshape(len(obs_B), -1), casting="unsafe")
+        return flat
+
+    def _sample(self, obs_B: Array, action_B: Ints, logp_B: Floats | None) -> None:
+        n = len(action_B)
+        log_probs_BA = log_softmax(self.scores(obs_B), out=self._log_probs[:n])
+        # Inverse transform sampling: the action is the number of cumulated probabilities that lie below a uniform draw.
+        # The last cumulated value is 1 up to rounding and is left out, so the action is always one that exists.
+        uniform_B = self._rng.random(n, dtype=np.float32)
+        below_BA = np.cumsum(np.exp(log_probs_BA[:, :-1]), axis=1) <= uniform_B[:, None]
+        np.sum(below_BA, axis=1, out=action_B)
+        if logp_B is not None:
+            logp_B[:] = log_probs_BA[self._rows[:n], action_B]
+
+    def _explore(self, obs_B: Array, action_B: Ints, epsilon: float | Array) -> None:
+        self.greedy(obs_B, action_B)
+        n = len(action_B)
+        chance_B, choice_B = self._rng.random((2, n))
+        random_B = (choice_B * self.spec.num_actions).astype(np.int64)
+        np.copyto(action_B, random_B, where=chance_B < epsilon)
