@@ -1,0 +1,269 @@
+"""The run as a whole, decided in pure code: `step(run, event, now=…) -> (run, effects)`.
+
+pending → preflight → starting → running ⇄ degraded → stopping → completed | failed | stopped | lost
+
+A run that is to end writes a last checkpoint, then has its components leave, then writes its record; a checkpoint that
+is already being written counts as the last. Who may be missing: an actor or an evaluator (degraded). Who may not: a
+learner or a buffer whose restarts are spent, or the last actor (failed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from runtime.contract.states import ComponentState, Role, RunState
+from runtime.control.run_state import (
+    AdoptCheckpoint,
+    AgentLost,
+    AgentSilent,
+    AllExited,
+    CheckpointFailed,
+    CheckpointWanted,
+    CheckpointWritten,
+    ComponentsReported,
+    Effect,
+    NoProgress,
+    PreflightFailed,
+    PreflightPassed,
+    PreflightStarted,
+    Progressed,
+    Publish,
+    RequestCheckpoint,
+    Run,
+    RunEvent,
+    Standing,
+    StopComponents,
+    StopRequested,
+    StopRuleMet,
+    WriteCompletion,
+)  # fmt: skip
+from runtime.control.transition import IllegalTransition, remember
+
+S = RunState
+Outcome = tuple[Run, list[Effect]]
+Handler = Callable[[Run, Any], Outcome]
+
+_GONE = (ComponentState.FAILED, ComponentState.EXITED)  #: for good
+
+
+def step(run: Run, event: RunEvent, *, now: float) -> Outcome:
+    """What becomes of the run and what the coordinator must do, in order. Raises IllegalTransition.
+
+    `now` is seconds since the attempt began; it only dates the history.
+    """
+    handler = TRANSITIONS.get((run.state, type(event)))
+    if handler is None:
+        raise IllegalTransition("run", run.state, run.reason, event, run.history)
+    after, effects = handler(run, event)
+    if after.state is not run.state:
+        line = f"{now:.3f} {event.id} {type(event).__name__}: {run.state} → {after.state} ({after.reason})"
+        after = after.model_copy(update={"history": remember(after.history, line)})
+    worth_saying = after.reason != run.reason and after.state in (S.DEGRADED, S.STOPPING)
+    if after.state is not run.state or worth_saying:
+        cause = _cause(event)
+        effects.insert(0, Publish(cause=cause, kind="run.state", message=f"{after.state}: {after.reason}"))
+    return after, effects
+
+
+def _cause(event: RunEvent) -> str:
+    """The event of the log behind a report: the newest that put a component where it is amiss, else the report."""
+    if isinstance(event, ComponentsReported):
+        amiss = [c.cause for c in event.components if c.cause and c.state is not ComponentState.RUNNING]
+        known = amiss or [c.cause for c in event.components if c.cause]
+        return known[-1] if known else event.id
+    return event.id
+
+
+def _to(run: Run, **changes: object) -> Run:
+    return run.model_copy(update=changes)
+
+
+def _preflight(run: Run, event: PreflightStarted) -> Outcome:  # noqa: ARG001 - all handlers look alike
+    return _to(run, state=S.PREFLIGHT, reason="the machines are being checked"), []
+
+
+def _preflight_passed(run: Run, event: PreflightPassed) -> Outcome:  # noqa: ARG001
+    return _to(run, state=S.STARTING, reason="components are being started"), []
+
+
+def _preflight_failed(run: Run, event: PreflightFailed) -> Outcome:
+    return _end(run, S.FAILED, event.reason, event.id)
+
+
+def _end(run: Run, state: RunState, reason: str, cause: str) -> Outcome:
+    return _to(run, state=state, reason=reason), [WriteCompletion(cause=cause, state=state, reason=reason)]
+
+
+def _reported(run: Run, event: ComponentsReported) -> Outcome:
+    cause = _cause(event)
+    failed = [c for c in event.components if c.state in _GONE]
+    for needed in failed:
+        if needed.role in (Role.LEARNER, Role.BUFFER):
+            reason = f"{needed.name} is {needed.state} and training needs it: {needed.reason}"
+            return _begin_stop(run, S.FAILED, reason, cause, checkpoint=False)
+    actors = [c for c in event.components if c.role is Role.ACTOR]
+    if actors and all(actor in failed for actor in actors):
+        return _begin_stop(run, S.FAILED, f"no actor is left: {actors[-1].reason}", cause, checkpoint=True)
+    missing = [c for c in event.components if c.state is not ComponentState.RUNNING and not _has_finished(c)]
+    if run.state is S.STARTING and any(c not in failed for c in missing):
+        reason = "waiting for " + ", ".join(f"{c.name} ({c.state})" for c in missing[:4] if c not in failed)
+        return _to(run, reason=reason), []
+    troubles = {key: text for key, text in run.troubles.items() if key != "agent"}
+    troubles.pop("components", None)
+    if missing:
+        troubles["components"] = "; ".join(_missing(c) for c in missing[:4])
+    return _settle(run, troubles), []
+
+
+def _has_finished(component: Standing) -> bool:
+    return component.role is Role.EVALUATOR and component.state is ComponentState.EXITED
+
+
+def _missing(component: Standing) -> str:
+    return f"{component.name} is {component.state}" + (f": {component.reason}" if component.reason else "")
+
+
+def _settle(run: Run, troubles: dict[str, str]) -> Run:
+    """Running or degraded, by whether anything is amiss."""
+    if troubles:
+        return _to(run, state=S.DEGRADED, reason="; ".join(troubles.values()), troubles=troubles)
+    return _to(run, state=S.RUNNING, reason="every component is working", troubles=troubles)
+
+
+def _silent(run: Run, event: AgentSilent) -> Outcome:
+    text = f"the agent of {event.node} has not reported since {event.age_s:.0f} s"
+    return _settle(run, {**run.troubles, "agent": text}), []
+
+
+def _no_progress(run: Run, event: NoProgress) -> Outcome:
+    text = f"no update since {event.age_s:.0f} s although every component is working"
+    return _settle(run, {**run.troubles, "progress": text}), []
+
+
+def _progressed(run: Run, event: Progressed) -> Outcome:  # noqa: ARG001
+    return _settle(run, {key: text for key, text in run.troubles.items() if key != "progress"}), []
+
+
+def _rule_met(run: Run, event: StopRuleMet) -> Outcome:
+    return _begin_stop(run, S.COMPLETED, event.reason, event.id, checkpoint=True)
+
+
+def _stop_requested(run: Run, event: StopRequested) -> Outcome:
+    # Before anything has worked there is nothing worth keeping, and nobody to write it.
+    return _begin_stop(run, S.STOPPED, event.reason, event.id, checkpoint=event.checkpoint and run.state != S.STARTING)
+
+
+def _begin_stop(run: Run, outcome: RunState, reason: str, cause: str, *, checkpoint: bool) -> Outcome:
+    stopping = _to(run, state=S.STOPPING, reason=reason, outcome=outcome, troubles={})
+    if not checkpoint:
+        return _leave(stopping, cause)
+    if run.checkpointing:
+        return stopping, []
+    return _to(stopping, checkpointing=True), [RequestCheckpoint(cause=cause, reason=reason)]
+
+
+def _leave(run: Run, cause: str) -> Outcome:
+    told = _to(run, checkpointing=False, components_told=True)
+    return told, [StopComponents(cause=cause, reason=run.reason)]
+
+
+def _stop_again(run: Run, event: StopRequested) -> Outcome:
+    if event.checkpoint or run.components_told or run.orphaned:
+        return run, []
+    return _leave(_to(run, reason=f"{run.reason}; {event.reason}"), event.id)
+
+
+def _checkpoint_wanted(run: Run, event: CheckpointWanted) -> Outcome:
+    if run.checkpointing:
+        return run, []
+    return _to(run, checkpointing=True), [RequestCheckpoint(cause=event.id, reason=event.reason)]
+
+
+def _checkpoint_over(run: Run, event: CheckpointWritten | CheckpointFailed) -> Outcome:  # noqa: ARG001
+    return _to(run, checkpointing=False), []
+
+
+def _last_checkpoint_written(run: Run, event: CheckpointWritten) -> Outcome:
+    if run.orphaned:
+        return _end(
+            run, S.LOST, f"{run.reason}; checkpoint {event.step} is written, resume continues from it", event.id
+        )
+    return (_to(run, checkpointing=False), []) if run.components_told else _leave(run, event.id)
+
+
+def _last_checkpoint_failed(run: Run, event: CheckpointFailed) -> Outcome:
+    text = f"{run.reason}; without a last checkpoint: {event.reason}"
+    if run.orphaned:
+        return _end(run, S.LOST, text, event.id)
+    if run.components_told:
+        return _to(run, checkpointing=False), []
+    return _leave(_to(run, reason=text), event.id)
+
+
+def _all_left(run: Run, event: AllExited) -> Outcome:
+    assert run.outcome is not None
+    if run.components_told:
+        return _end(run, run.outcome, run.reason, event.id)
+    text = f"{run.reason}; every component left before the last checkpoint was complete"
+    return _end(run, run.outcome, text, event.id)
+
+
+def _all_gone(run: Run, event: AllExited) -> Outcome:
+    return _end(run, S.FAILED, "every component left unasked", event.id)
+
+
+def _agent_lost(run: Run, event: AgentLost) -> Outcome:
+    lost = _to(run, state=S.STOPPING, reason=event.reason, outcome=S.LOST, orphaned=True, troubles={})
+    return lost, [AdoptCheckpoint(cause=event.id)]
+
+
+def _agent_lost_starting(run: Run, event: AgentLost) -> Outcome:
+    return _end(run, S.LOST, f"{event.reason} before training began", event.id)
+
+
+def _agent_lost_stopping(run: Run, event: AgentLost) -> Outcome:
+    if run.components_told:  # all that mattered is done: the components are leaving by themselves
+        assert run.outcome is not None
+        return _end(run, run.outcome, run.reason, event.id)
+    return _agent_lost(run, event)
+
+
+def _same(run: Run, event: RunEvent) -> Outcome:  # noqa: ARG001
+    return run, []
+
+
+_WORKING: dict[type[RunEvent], Handler] = {
+    ComponentsReported: _reported,
+    AgentSilent: _silent,
+    NoProgress: _no_progress,
+    Progressed: _progressed,
+    StopRuleMet: _rule_met,
+    StopRequested: _stop_requested,
+    CheckpointWanted: _checkpoint_wanted,
+    CheckpointWritten: _checkpoint_over,
+    CheckpointFailed: _checkpoint_over,
+    AllExited: _all_gone,
+    AgentLost: _agent_lost,
+}
+
+#: Every legal pair; a handler takes the kind of event that its key names. Terminal states hear nothing.
+TRANSITIONS: dict[tuple[RunState, type[RunEvent]], Handler] = {
+    (S.PENDING, PreflightStarted): _preflight,
+    (S.PREFLIGHT, PreflightPassed): _preflight_passed,
+    (S.PREFLIGHT, PreflightFailed): _preflight_failed,
+    (S.STARTING, ComponentsReported): _reported,
+    (S.STARTING, StopRuleMet): _rule_met,
+    (S.STARTING, StopRequested): _stop_requested,
+    (S.STARTING, AllExited): _all_gone,
+    (S.STARTING, AgentLost): _agent_lost_starting,
+    **{(S.RUNNING, event): handler for event, handler in _WORKING.items()},
+    **{(S.DEGRADED, event): handler for event, handler in _WORKING.items()},
+    (S.STOPPING, ComponentsReported): _same,
+    (S.STOPPING, AgentSilent): _same,
+    (S.STOPPING, StopRequested): _stop_again,
+    (S.STOPPING, CheckpointWritten): _last_checkpoint_written,
+    (S.STOPPING, CheckpointFailed): _last_checkpoint_failed,
+    (S.STOPPING, AllExited): _all_left,
+    (S.STOPPING, AgentLost): _agent_lost_stopping,
+}
