@@ -1,0 +1,69 @@
+"""Short measurements of one node: what is asked of `python -m runtime measure`, and what it answers (JSON both)."""
+
+from __future__ import annotations
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from runtime.contract.algorithm import AlgorithmConfig
+from runtime.contract.envspec import EnvSpec
+from runtime.contract.job import EnvConfig
+from runtime.contract.model import Document
+from runtime.contract.plan import Sizes
+
+
+class Spread(Document):
+    """Repeated measurements of one quantity: the median, and the smallest and largest seen."""
+
+    median: float = Field(ge=0)
+    low: float = Field(ge=0)
+    high: float = Field(ge=0)
+    repeats: PositiveInt
+
+
+class MeasureRequest(Document):
+    """One node's share of a profile. Sizes are those the measured job would run with."""
+
+    env: EnvConfig
+    env_spec: EnvSpec
+    algorithm: AlgorithmConfig
+    sizes: Sizes
+    cores: tuple[NonNegativeInt, ...] = Field(min_length=1)  #: CPU numbers it may use
+    learner_cores: tuple[PositiveInt, ...] = (1,)  #: numbers of cores to train with, rising
+    folder: str  #: an existing folder on the file system that will hold checkpoints
+    seconds: PositiveFloat = 0.8  #: for each measurement, once warm
+
+
+class ActorRate(Document):
+    """Environment steps per second of one actor on one core while `busy_neighbours` other cores run the same."""
+
+    num_envs: PositiveInt
+    busy_neighbours: NonNegativeInt
+    steps_per_s: Spread
+
+
+class LearnerRate(Document):
+    """Samples per second through the update of one learner (all epochs of a sample count once)."""
+
+    cores: PositiveInt
+    samples_per_s: Spread
+
+
+class MeasureReport(Document):
+    """Rates of one node. Seconds are of one core."""
+
+    actors: tuple[ActorRate, ...]
+    learners: tuple[LearnerRate, ...]
+    fragment_samples: PositiveInt  #: samples of one fragment as measured
+    buffer_s_per_fragment: Spread  #: T_rv of formula (1)
+    buffer_s_per_batch: Spread | None = None  #: drawing one batch from a replay memory; off-policy only
+    batch_samples: PositiveInt  #: samples of one batch as measured
+    memcpy_mb_per_s: Spread
+    checkpoint_mb_per_s: Spread
+
+
+class MeasureProgress(Document):
+    """A line on standard error while measuring."""
+
+    doing: str
+    done: NonNegativeInt  #: measurements finished
+    total: PositiveInt
