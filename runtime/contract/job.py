@@ -145,4 +145,4 @@ class Job(Document):
 
 def default_name(env_id: str, algorithm: str) -> str:
     """A job name from environment and algorithm, for jobs that give none."""
-    return re.sub(r"[^a-zA-Z0-9._-]+", "-", f"{env_id}-{algorithm}".lower()).strip("-")[:63]
+    return re.sub(r"[^a-zA-Z0-9._-]+", "-", f"{env_id}-{algorithm}".lower()).lstrip("._-")[:63].rstrip("-")
