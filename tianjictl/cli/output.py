@@ -22,6 +22,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rich.console import RenderableType
+
 SCHEMA_VERSION = 1
 _PIPE_WIDTH = 100_000  #: nothing is wrapped or cut where a program reads
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
@@ -120,16 +122,21 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: Se
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[int] = ()) -> None:
-    """Print a table on standard output, without trailing blanks where it is piped."""
-    made = table(headers, rows, right=right)
-    if is_terminal(sys.stdout):
-        out().print(made)
-        return
+    """Print a table on standard output."""
+    print_parts([table(headers, rows, right=right)])
+
+
+def print_parts(parts: Iterable[RenderableType]) -> None:
+    """Print tables and texts on standard output, without trailing blanks where it is piped."""
     console = out()
+    if is_terminal(sys.stdout):
+        for part in parts:
+            console.print(part)
+        return
     with console.capture() as captured:
-        console.print(made)
-    for line in captured.get().splitlines():
-        sys.stdout.write(line.rstrip() + "\n")
+        for part in parts:
+            console.print(part)
+    sys.stdout.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
 
 
 def emit_json(

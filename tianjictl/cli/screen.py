@@ -1,0 +1,226 @@
+"""The one screen on a run, made from a Picture: the same for `status`, its live form and an attached launch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from runtime.contract.states import ComponentState, RunState
+from tianjictl.cli.output import safe, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from runtime.contract.view import RunView
+    from tianjictl.runs.client import Picture
+
+_STATE_STYLE = {
+    RunState.RUNNING: "bold green",
+    RunState.COMPLETED: "bold green",
+    RunState.DEGRADED: "bold yellow",
+    RunState.STOPPING: "bold yellow",
+    RunState.STOPPED: "bold yellow",
+    RunState.FAILED: "bold red",
+    RunState.LOST: "bold red",
+}
+_COMPONENT_STYLE = {
+    ComponentState.RUNNING: "green",
+    ComponentState.FROZEN: "red",
+    ComponentState.FAILED: "red",
+    ComponentState.BACKOFF: "yellow",
+}
+RECENT_EVENTS = 8
+
+
+def screen(picture: Picture, *, events: int = RECENT_EVENTS) -> Iterator[RenderableType]:
+    """The parts of the screen from top to bottom."""
+    view = picture.view
+    yield headline(view)
+    if picture.stale:
+        why = picture.problem or "the coordinator does not answer"
+        yield Text(safe(f"STALE: this is {age(picture.age_s)} old; {why}"), style="bold red")
+    yield Text()
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for label, text in _facts(picture):
+        facts.add_row(label, Text(safe(text)))
+    yield facts
+    if view.components:
+        yield Text()
+        yield _components(view)
+    if view.events:
+        yield Text()
+        for event in view.events[-events:]:
+            yield Text(safe(f"{event.time.astimezone():%H:%M:%S}  {event.kind:<22} {event.message}"))
+
+
+def headline(view: RunView) -> Text:
+    """`run-id  running: every component is there`."""
+    text = Text(safe(f"{view.run_id}  "), style="bold")
+    text.append(safe(view.state), style=_STATE_STYLE.get(view.state, "bold"))
+    return text.append(safe(f": {view.reason}"), style="not bold")
+
+
+def progress_line(view: RunView) -> str:
+    """The state of the training in one line."""
+    mean = view.reward.mean_100 if view.reward.mean_100 is not None else view.reward.mean
+    parts = [
+        f"{view.state} {duration(view.elapsed_s)}",
+        f"return {number(mean)}",
+        f"{view.progress.env_steps:,} steps ({rate(view.rates.env_steps_per_s)}/s)",
+        f"{view.progress.updates:,} updates",
+        f"{view.shape.present} of {view.shape.wanted}",
+        f"lag {view.freshness.version_lag.mean:.1f}",
+    ]
+    return ", ".join(parts)
+
+
+def result_line(view: RunView) -> str:
+    """What came of the run, in one line and in the past tense."""
+    mean = view.reward.mean_100 if view.reward.mean_100 is not None else view.reward.mean
+    return (
+        f"{view.state} {view.name} in {duration(view.elapsed_s)}: mean return {number(mean)} "
+        f"over the last {min(100, view.reward.episodes)} episodes, {view.progress.env_steps:,} env steps, "
+        f"{view.progress.updates:,} updates"
+    )
+
+
+def _facts(picture: Picture) -> Iterator[tuple[str, str]]:
+    view = picture.view
+    yield (
+        "shape",
+        f"{view.shape.present} present, {view.shape.wanted} wanted; attempt {view.attempt}; {duration(view.elapsed_s)}",
+    )
+    reward = view.reward
+    shown = f"mean of 100 episodes {number(reward.mean_100)}, best {number(reward.best_mean_100)}"
+    if reward.mean_100 is None and reward.mean is not None:
+        shown = f"mean so far {number(reward.mean)}"
+    if reward.evaluation_mean is not None:
+        shown += f"; evaluator {number(reward.evaluation_mean)} at version {reward.evaluation_version}"
+    yield "return", f"{shown}; {reward.episodes:,} episodes"
+    done = view.progress
+    yield "progress", f"{done.env_steps:,} env steps, {done.updates:,} updates, version {done.version:,}"
+    yield "rates", _rates(view)
+    fresh, lag = view.freshness, view.freshness.version_lag
+    yield (
+        "freshness",
+        f"P {fresh.pool_ratio:.3g}, flow {fresh.flow_ratio:.2f}, "
+        f"lag mean {lag.mean:.1f} p50 {lag.p50} p95 {lag.p95} max {lag.max}, stale {fresh.staleness_ratio:.1%}",
+    )
+    ledger = view.samples
+    yield (
+        "samples",
+        f"{ledger.produced:,} produced = {ledger.consumed:,} consumed + {ledger.dropped_stale:,} stale "
+        f"+ {ledger.dropped_other:,} dropped + {ledger.in_flight:,} in flight",
+    )
+    yield "bottleneck", _bottleneck(view)
+    yield "checkpoint", _checkpoint(picture)
+    for host in view.hosts:
+        heard = f", heard {age(host.heartbeat_age_s + _older(picture))}" if host.heartbeat_age_s is not None else ""
+        yield "host", f"{host.name} {host.state}{heard}"
+    for link in view.links:
+        yield "link", f"{link.source} → {link.target} {link.transport} {link.mb_per_s:.0f} MB/s {link.state}"
+
+
+def _rates(view: RunView) -> str:
+    parts = []
+    for measured, predicted, unit in (
+        (view.rates.env_steps_per_s, view.predicted.env_steps_per_s, "env steps/s"),
+        (view.rates.samples_per_s, view.predicted.samples_per_s, "samples/s"),
+    ):
+        share = f" ({rate(predicted)} predicted, {measured / predicted:.0%})" if predicted else ""
+        parts.append(f"{rate(measured)} {unit}{share}")
+    return ", ".join([*parts, f"{rate(view.rates.updates_per_s)} updates/s"])
+
+
+def _bottleneck(view: RunView) -> str:
+    found = view.bottleneck
+    timed = found.t_sp_s is not None and found.t_rv_s is not None
+    times = f" (T_sp {_short(found.t_sp_s)}, T_rv {_short(found.t_rv_s)}, {found.n_actors} actors)" if timed else ""
+    return f"{found.side}{times}" + (f": {found.advice}" if found.advice else "")
+
+
+def _checkpoint(picture: Picture) -> str:
+    found = picture.view.checkpoints
+    if found.last_step is None:
+        return "none yet"
+    when = f", {age(found.last_age_s + _older(picture))}" if found.last_age_s is not None else ""
+    return f"step {found.last_step:,}{when}; {found.complete} complete"
+
+
+def _older(picture: Picture) -> float:
+    """What to add to ages that were true when the view was made."""
+    return 0.0 if picture.live else picture.age_s
+
+
+def _components(view: RunView) -> Table:
+    rows = [
+        (
+            component.name,
+            Text(safe(component.state), style=_COMPONENT_STYLE.get(component.state, "")),
+            component.host,
+            component.pid or "-",
+            cores(component.cores),
+            "-" if component.cpu_percent is None else f"{component.cpu_percent:.0f}%",
+            size(component.rss_bytes),
+            component.restarts,
+            "-" if component.heartbeat_age_s is None else f"{component.heartbeat_age_s:.1f} s",
+            component.reason,
+        )
+        for component in view.components
+    ]
+    headers = ("component", "state", "host", "pid", "cores", "cpu", "memory", "restarts", "beat", "reason")
+    return table(headers, rows, right=(3, 5, 6, 7, 8))
+
+
+def cores(numbers: tuple[int, ...]) -> str:
+    """CPU numbers as ranges: `0-3,8`."""
+    parts: list[list[int]] = []
+    for cpu in sorted(numbers):
+        if parts and cpu == parts[-1][1] + 1:
+            parts[-1][1] = cpu
+        else:
+            parts.append([cpu, cpu])
+    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts) or "-"
+
+
+def number(value: float | None) -> str:
+    """A return for people; `-` where there is none."""
+    return "-" if value is None else f"{value:.1f}"
+
+
+def rate(value: float | None) -> str:
+    """A rate for people, three digits where it is small."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def size(value: int | None) -> str:
+    """Bytes for people."""
+    return "-" if value is None else f"{value / 2**20:,.0f} MiB"
+
+
+def duration(value: float) -> str:
+    """Seconds for people: `8.2 s`, `3 min 05 s`, `2 h 10 min`."""
+    if value < 60:
+        return f"{value:.1f} s"
+    if value < 3600:
+        return f"{int(value // 60)} min {int(value % 60):02} s"
+    if value < 172_800:
+        return f"{int(value // 3600)} h {int(value % 3600 // 60):02} min"
+    return f"{int(value // 86_400)} days"
+
+
+def age(value: float) -> str:
+    """How long ago."""
+    return f"{duration(value)} ago"
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value * 1e3:.3g} ms"
