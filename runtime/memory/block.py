@@ -1,8 +1,8 @@
 """The stats block: one page group per component, in which it beats its heart and counts; read without a message.
 
-One writer (the component, over all its attempts), any readers (the agent). Every value is one aligned 8-byte word, so no value
-is ever torn, but a snapshot is not one instant. A new attempt attaches to the same block and its counters go on.
-All words are 0 until set.
+One writer (the component, over all its attempts), any readers (the agent). Every value is one aligned 8-byte word, so
+no value is ever torn, but a snapshot is not one instant. A new attempt attaches to the same block and its counters go
+on. All words are 0 until set.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _FLOATS_AT = 1024  # byte offsets within the block, with room for more names
 _LAG_AT = 2048
 _EPISODE_CURSOR_AT = 4096
 _EPISODES_AT = 8192
-_EPISODE = np.dtype([("ret", "f4"), ("length", "i4")])  # 8 bytes: an episode is one word, never half of one
+_EPISODE = np.dtype([("ret", "f4"), ("length", "i4")])  # 8 bytes, so that 1024 of them fit
 assert _EPISODES_AT + EPISODE_DEPTH * _EPISODE.itemsize <= BLOCK_BYTES
 
 
@@ -112,11 +112,11 @@ class StatsBlock:
         self._cursor = segment.words(start + _EPISODE_CURSOR_AT, 1)
         floats = segment.memory[start + _FLOATS_AT : start + _FLOATS_AT + len(_FLOATS) * WORD].cast("d")
         self._floats: memoryview[float] = floats
-        self._episodes = np.ndarray(EPISODE_DEPTH, _EPISODE, segment.memory, start + _EPISODES_AT)
+        self._episodes = np.frombuffer(segment.memory, _EPISODE, EPISODE_DEPTH, start + _EPISODES_AT)
         self.counter = Counters(self._integers)
         self.gauge = Gauges(self._floats)
         #: samples used, by version lag: int64 [64]. The writer adds to it in place.
-        self.lag_histogram: np.ndarray = np.ndarray(LAG_BINS, np.int64, segment.memory, start + _LAG_AT)
+        self.lag_histogram: np.ndarray = np.frombuffer(segment.memory, np.int64, LAG_BINS, start + _LAG_AT)
 
     @staticmethod
     def nbytes(count: int) -> int:

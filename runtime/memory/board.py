@@ -1,17 +1,17 @@
 """The board: one writer, many readers, the newest version wins. Nobody waits for anybody.
 
 Memory: a header (magic, slots, stride, digest | published), then slots of one header line and the payload.
-Publication k (from 1) goes to place (k - 1) mod slots. Each slot has a `stamp`: 2k - 1 while publication k is being written, 2k
-once it is whole. `published` is the number of the newest whole publication.
+Publication k (from 1) goes to place (k - 1) mod slots. Each slot has a `stamp`: 2k - 1 while publication k is being
+written, 2k once it is whole. `published` is the number of the newest whole publication.
 
     writer   stamp = 2k - 1 → fence → write payload → fence → version, stamp = 2k → fence → published = k
     reader   load published = k → fence → stamp must be 2k → fence → copy → fence → stamp must still be 2k
 
 The first writer fence keeps payload stores behind the odd stamp, so a reader whose copy caught one of them finds the
 stamp changed at its second look (its own fence keeps the copy before that look). A stamp names one publication and
-never comes back. The place being written is the one published longest ago, so a reader is disturbed only if the writer publishes
-`slots - 1` times during one copy; it then starts over with the newer version. A writer killed anywhere leaves `published`
-at a whole publication, and its successor writes the unfinished place again.
+never comes back. The place being written is the one published longest ago, so a reader is disturbed only if the writer
+begins its `slots`-th publication from here during one copy; it then starts over with the newer version. A writer killed
+anywhere leaves `published` at a whole publication, and its successor writes the unfinished place again.
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ class BoardWriter(Board):
 
     @property
     def version(self) -> int:
-        """The version published last, also by a predecessor; −1 if none."""
+        """The version published last, also by a predecessor; -1 if none."""
         return self._slot_words[self._newest][_VERSION] if self._published else NOTHING_PUBLISHED
 
     def current(self) -> Views | None:
-        """The newest publication in place, None if there is none. Read only, and only by the writer (nobody moves it)."""
+        """The newest publication in place, None if there is none. For the writer alone, to read after a restart."""
         return self._slot_views[self._newest] if self._published else None
 
     def begin(self) -> Views:
@@ -157,7 +157,7 @@ class BoardReader(Board):
 
     @property
     def version(self) -> int:
-        """Version of the newest publication, −1 if none. One load when nothing is new."""
+        """Version of the newest publication, -1 if none. One load when nothing is new."""
         if self._words[_PUBLISHED] != self._seen:
             self._read({})
         return self._seen_version

@@ -35,7 +35,7 @@ def fence() -> None:
 
 
 def _renew() -> None:
-    # Another thread of the parent may have held the lock at the instant of the fork; the child's copy would stay locked.
+    # Another thread of the parent may have held the lock at the fork; the child's copy would stay locked for ever.
     global _lock
     _lock = threading.Lock()
 

@@ -76,12 +76,7 @@ class Layout:
 
     def views(self, buffer: memoryview | mmap, offset: int = 0) -> Views:
         """Arrays over `buffer` from byte `offset` on; no copy, and the arrays keep the buffer alive."""
-        return {
-            field.name: np.ndarray(
-                field.shape, dtype=field.dtype, buffer=buffer, offset=offset + self.offsets[field.name]
-            )
-            for field in self.fields
-        }
+        return {field.name: view(buffer, offset + self.offsets[field.name], field) for field in self.fields}
 
     def to_json(self) -> str:
         """The layout as text; `from_json` gives an equal one."""
@@ -93,13 +88,21 @@ class Layout:
         return cls(tuple(Field(name, dtype, tuple(shape)) for name, dtype, shape in json.loads(text)))
 
 
+def view(buffer: memoryview | mmap, offset: int, field: Field) -> np.ndarray:
+    """One array over `buffer` from byte `offset` on.
+
+    Made with frombuffer because that holds the buffer; `np.ndarray(buffer=…)` would let the mapping be closed under it.
+    """
+    return np.frombuffer(buffer, np.uint8, field.nbytes, offset).view(field.dtype).reshape(field.shape)
+
+
 def align(nbytes: int, to: int = ALIGNMENT) -> int:
     """`nbytes` rounded up to a multiple of `to`."""
     return -(-nbytes // to) * to
 
 
 def poison(arrays: Iterable[np.ndarray]) -> None:
-    """Fill with values nobody would write (NaN, −1, the largest unsigned, True), so that unwritten cells are loud."""
+    """Fill with values nobody would write (NaN, -1, the largest unsigned, True), so that unwritten cells are loud."""
     for array in arrays:
         match array.dtype.kind:
             case "f" | "c":

@@ -6,10 +6,10 @@ Memory: a header, then `slots` slots, each a slot header of two cache lines foll
     slot     sequence, samples, marker, produced_total (producer's line) | consumed_total, stale_total, other_total
 
 `head` counts committed slots and `tail` released ones, both since the ring was formatted. Slot k lives in place k mod
-slots. Nothing is visible before `head` moves and nothing is given back before `tail` moves, and each is one aligned 8-byte
-store; so a process that dies between two instructions leaves the ring as it was before the slot, or as it is after it.
-The running totals stand in the slot that was committed or released last. They become true in the same store that moves
-`head` or `tail`, which is why the ledger balances at every instant.
+slots. Nothing is visible before `head` moves and nothing is given back before `tail` moves, and each is one aligned
+8-byte store; so a process that dies between two instructions leaves the ring as it was before the slot, or as it is
+after it. The running totals stand in the slot that was committed or released last. They become true in the same store
+that moves `head` or `tail`, which is why the ledger balances at every instant.
 
 Order, and the fence that gives it (`fence.py` says why it is one):
 
@@ -43,7 +43,7 @@ _CONSUMED, _STALE, _OTHER = range(_LINE // WORD, _LINE // WORD + 3)
 
 @dataclass(frozen=True)
 class RingSpec:
-    """Name, slot layout and depth of a ring. At least two slots: the ledger of one is read while the next is written."""
+    """Name, slot layout and depth of a ring. At least two slots: one's totals are read while another's are written."""
 
     name: str
     layout: Layout
