@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runtime.models.distributions import log_softmax
+from runtime.models.distributions import Picks, log_softmax
 from runtime.models.dueling import q_values
 from runtime.models.mlp import Mlp
 
@@ -24,8 +24,6 @@ class NumpyPolicy:
         self._params = np.zeros(spec.layout.size, np.float32)
         self._net = Mlp(spec, spec.towers[0], self._params, batch)
         self._input = np.zeros((batch, spec.observation_size), np.float32)
-        self._log_probs = np.zeros((batch, spec.num_actions), np.float32)
-        self._rows = np.arange(batch)
 
     def load(self, params: Floats) -> None:
         """Take over new parameters (flat, copied: one memcpy)."""
@@ -54,8 +52,7 @@ class NumpyPolicy:
 
     def log_probs(self, obs_B: Array, action_B: Ints) -> Floats:
         """Log-probabilities [B] of given actions (actor-critic only)."""
-        n = len(action_B)
-        return log_softmax(self.scores(obs_B), out=self._log_probs[:n])[self._rows[:n], action_B]
+        return Picks(action_B).of(log_softmax(self.scores(obs_B)))
 
     def _flat(self, obs_B: Array) -> Floats:
         flat = self._input[: len(obs_B)]
@@ -63,15 +60,14 @@ class NumpyPolicy:
         return flat
 
     def _sample(self, obs_B: Array, action_B: Ints, logp_B: Floats | None) -> None:
-        n = len(action_B)
-        log_probs_BA = log_softmax(self.scores(obs_B), out=self._log_probs[:n])
+        log_probs_BA = log_softmax(self.scores(obs_B))
         # Inverse transform sampling: the action is the number of cumulated probabilities that lie below a uniform draw.
         # The last cumulated value is 1 up to rounding and is left out, so the action is always one that exists.
-        uniform_B = self._rng.random(n, dtype=np.float32)
+        uniform_B = self._rng.random(len(action_B), dtype=np.float32)
         below_BA = np.cumsum(np.exp(log_probs_BA[:, :-1]), axis=1) <= uniform_B[:, None]
         np.sum(below_BA, axis=1, out=action_B)
         if logp_B is not None:
-            logp_B[:] = log_probs_BA[self._rows[:n], action_B]
+            logp_B[:] = Picks(action_B).of(log_probs_BA)
 
     def _explore(self, obs_B: Array, action_B: Ints, epsilon: float | Array) -> None:
         self.greedy(obs_B, action_B)

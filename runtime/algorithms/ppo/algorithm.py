@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -161,7 +161,7 @@ class Ppo:
         config, columns = self._config, samples.columns
         advantage_N = columns[_ADVANTAGE]
         if config.normalise_advantage and len(advantage_N) > 1:
-            advantage_N = (advantage_N - advantage_N.mean()) / (advantage_N.std(ddof=1) + np.float32(1e-8))
+            advantage_N = standardised(advantage_N)
         policy = policy_loss(
             self._policy.forward(samples.obs_NO), samples.action_N, columns[_LOGP], advantage_N,
             clip=config.clip, entropy=config.entropy_coefficient,
@@ -182,6 +182,15 @@ class Ppo:
             "loss": loss, "policy_loss": policy.surrogate, "value_loss": value.loss, "entropy": policy.entropy,
             "kl": policy.kl, "clip_share": policy.clip_share, "grad_norm": length,
         }  # fmt: skip
+
+
+def standardised(values_N: Floats) -> Floats:
+    """(x − mean) / standard deviation (of the sample, N − 1)."""
+    n = len(values_N)
+    centred_N = values_N - np.float32(float(np.add.reduce(values_N)) / n)
+    deviation = sqrt(float(np.dot(centred_N, centred_N)) / (n - 1))
+    centred_N *= np.float32(1.0 / (deviation + 1e-8))
+    return centred_N
 
 
 def flat_observations(obs: Array) -> Floats:

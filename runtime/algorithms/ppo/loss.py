@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from runtime.models.distributions import log_softmax
+from runtime.models.distributions import Picks, log_softmax
 
 if TYPE_CHECKING:
     from runtime.models.arrays import Floats, Ints
@@ -30,20 +30,20 @@ def policy_loss(
     the clipped term is the smaller one.
     """
     n = len(action_N)
-    rows_N = np.arange(n)
-    log_probs_NA = log_softmax(logits_NA, out=np.empty_like(logits_NA))
+    taken = Picks(action_N)
+    log_probs_NA = log_softmax(logits_NA)
     probs_NA = np.exp(log_probs_NA)
-    log_ratio_N = log_probs_NA[rows_N, action_N] - behaviour_logp_N
+    log_ratio_N = taken.of(log_probs_NA) - behaviour_logp_N
     ratio_N = np.exp(log_ratio_N)
     free_N = ratio_N * advantage_N
     clipped_N = np.minimum(np.maximum(ratio_N, 1.0 - clip), 1.0 + clip) * advantage_N
     active_N = free_N <= clipped_N
     surrogate_N = np.where(active_N, free_N, clipped_N)
-    entropy_N = -np.einsum("na,na->n", probs_NA, log_probs_NA)
+    entropy_N = -(probs_NA * log_probs_NA).sum(axis=1)
 
     slope_N = np.where(active_N, free_N, np.float32(0.0)) * np.float32(-1.0 / n)
     grad_NA = probs_NA * -slope_N[:, None]
-    grad_NA[rows_N, action_N] += slope_N
+    taken.add_to(grad_NA, slope_N)
     if entropy:
         grad_NA += np.float32(entropy / n) * probs_NA * (log_probs_NA + entropy_N[:, None])
     mean_entropy = float(entropy_N.sum()) / n
