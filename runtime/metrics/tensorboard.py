@@ -14,7 +14,7 @@ OPEN_AFTER_S = 20.0
 
 
 class TensorBoard:
-    """A `MetricSink` into `folder`. Each attempt of a run adds a file of its own; TensorBoard shows them as one curve."""
+    """A `MetricSink` into `folder`. Each attempt of a run adds a file; TensorBoard shows them as one curve."""
 
     def __init__(self, folder: Path, *, open_after_s: float = OPEN_AFTER_S) -> None:
         self._folder = folder

@@ -20,7 +20,7 @@ class FullDisk:
     def __init__(self) -> None:
         self.tries = 0
 
-    def write(self, step: int, values: Mapping[str, float], *, time_s: float) -> None:
+    def write(self, step: int, values: Mapping[str, float], *, time_s: float) -> None:  # noqa: ARG002
         self.tries += 1
         raise OSError(errno.ENOSPC, "No space left on device")
 
