@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runtime.contract.view import RunView
     from tianjictl.runs.client import Picture
 
-_STATE_STYLE = {
+STATE_STYLE = {
     RunState.RUNNING: "bold green",
     RunState.COMPLETED: "bold green",
     RunState.DEGRADED: "bold yellow",
@@ -62,7 +62,7 @@ def screen(picture: Picture, *, events: int = RECENT_EVENTS) -> Iterator[Rendera
 def headline(view: RunView) -> Text:
     """`run-id  running: every component is there`."""
     text = Text(safe(f"{view.run_id}  "), style="bold")
-    text.append(safe(view.state), style=_STATE_STYLE.get(view.state, "bold"))
+    text.append(safe(view.state), style=STATE_STYLE.get(view.state, "bold"))
     return text.append(safe(f": {view.reason}"), style="not bold")
 
 

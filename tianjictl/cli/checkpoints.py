@@ -1,0 +1,121 @@
+"""`tianjictl checkpoint` writes one now; `tianjictl checkpoints` lists, verifies and prunes."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from runtime.contract.operator import CheckpointRequest
+from tianjictl.cli.launch import Progress
+from tianjictl.cli.options import Json, OptionalRun, Yes, confirm, parse_seconds
+from tianjictl.cli.output import emit_json, note, print_table, say
+from tianjictl.cli.screen import duration, size
+from tianjictl.errors import CheckpointProblem, TimedOut, UsageProblem
+from tianjictl.runs.checkpoints import CheckpointView, list_checkpoints, prune_checkpoints, verify_checkpoints
+from tianjictl.runs.client import observe, request
+from tianjictl.runs.registry import Run, find_run
+from tianjictl.runs.settings import plan_of
+
+_ACTIONS = ("list", "verify", "prune")
+_LOOK_EVERY_S = 0.1
+
+
+def checkpoint(
+    run: OptionalRun = None,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait for it.")] = "120s",
+    json: Json = False,
+) -> None:
+    """Write a checkpoint now and wait until it is complete."""
+    found = find_run(run)
+    limit_s = parse_seconds(timeout, "--timeout")
+    began = time.monotonic()
+    with Progress() as progress:
+        answer = request(found, CheckpointRequest(), timeout_s=min(limit_s, 10.0))
+        if not isinstance(answer, dict) or not isinstance(answer.get("step"), int):
+            raise CheckpointProblem(f"the coordinator answered {answer!r} instead of a step")
+        step = answer["step"]
+        progress(f"writing checkpoint {step}")
+        made = _wait_for(found, step, began + limit_s)
+    data = {"run_id": found.run_id, "step": step, "path": made, "seconds": time.monotonic() - began}
+    if json:
+        emit_json("checkpoint", data)
+    else:
+        say(f"wrote checkpoint {step:,} of {found.run_id} in {duration(time.monotonic() - began)}: {made}")
+
+
+def _wait_for(run: Run, step: int, deadline: float) -> str:
+    """The folder of the checkpoint once it is whole; its name appears by a rename, so it is never there by half."""
+    folder = run.paths.checkpoints / f"step-{step:012d}"
+    while not (folder / "manifest.json").exists():
+        picture = observe(run)
+        if picture.ended and not folder.exists():
+            raise CheckpointProblem(f"the run ended before checkpoint {step} was complete: {picture.view.reason}")
+        failed = [
+            event for event in picture.view.events if event.kind == "checkpoint.failed" and str(step) in event.message
+        ]
+        if failed:
+            raise CheckpointProblem(failed[-1].message, hint=f"tianjictl events {run.run_id}")
+        if time.monotonic() > deadline:
+            raise TimedOut(f"checkpoint {step} is not complete yet", hint=f"tianjictl checkpoints {run.run_id}")
+        time.sleep(_LOOK_EVERY_S)
+    return str(folder)
+
+
+def checkpoints(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="list|verify|prune RUN", help="What to do, and with which run.")
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="prune: how many to keep; the job's number.")
+    ] = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> int:
+    """List a run's checkpoints; `verify` compares every byte with its digest, `prune` removes all but the newest.
+
+    verify ends with 11 where a checkpoint is damaged.
+    """
+    action, wanted = _split(words or [])
+    found = find_run(wanted)
+    if action == "prune":
+        return _prune(found, keep, yes=yes, json=json)
+    known = verify_checkpoints(found) if action == "verify" else list_checkpoints(found)
+    damaged = [item for item in known if item.problems]
+    warnings = [f"checkpoint {item.step}: {'; '.join(item.problems)}" for item in damaged]
+    if json:
+        listed = [{**item.model_dump(), "complete": not item.problems} for item in known]
+        emit_json("checkpoints", {"run_id": found.run_id, "action": action, "checkpoints": listed}, warnings=warnings)
+    elif not known:
+        note(f"{found.run_id} has no checkpoints")
+    else:
+        print_table(("step", "state", "written", "shape", "size", "path"), map(_row, known), right=(0, 4))
+    return CheckpointProblem.exit_code if damaged and action == "verify" else 0
+
+
+def _row(item: CheckpointView) -> tuple[object, ...]:
+    state = "complete" if not item.problems else f"damaged: {'; '.join(item.problems)}"
+    return (item.step, state, item.created_at or "-", item.shape or "-", size(item.bytes), item.path)
+
+
+def _split(words: list[str]) -> tuple[str, str | None]:
+    """The action and the run, in whichever order they were given."""
+    actions = [word for word in words if word in _ACTIONS]
+    others = [word for word in words if word not in _ACTIONS]
+    if len(actions) > 1 or len(others) > 1:
+        raise UsageProblem(f"too many words: {' '.join(words)}", hint="tianjictl checkpoints verify RUN")
+    return (actions[0] if actions else "list"), (others[0] if others else None)
+
+
+def _prune(run: Run, keep: int | None, *, yes: bool, json: bool) -> int:
+    kept = keep if keep is not None else plan_of(run).job.checkpoint.keep
+    extra = len(list_checkpoints(run)) - kept
+    if extra > 0:
+        confirm(f"Remove {extra} checkpoints of {run.run_id}, keeping the newest {kept}?", yes=yes)
+    removed = prune_checkpoints(run, kept)
+    if json:
+        emit_json("checkpoints", {"run_id": run.run_id, "action": "prune", "kept": kept, "removed": removed})
+    else:
+        say(f"removed {len(removed)} checkpoints of {run.run_id}; at most {kept} are kept")
+    return 0

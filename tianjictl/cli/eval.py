@@ -1,0 +1,52 @@
+"""`tianjictl eval`: plays a saved policy and reports its returns."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tianjictl.cli.launch import Progress
+from tianjictl.cli.options import Json
+from tianjictl.cli.output import emit_json, note, say
+from tianjictl.errors import TianjiError
+from tianjictl.runs.checkpoints import LATEST, checkpoint_at, choose_checkpoint
+from tianjictl.runs.registry import find_run
+from tianjictl.runs.tool import runtime_tool
+
+
+def evaluate(
+    target: Annotated[
+        str | None, typer.Argument(metavar="RUN|CHECKPOINT", help="A run (its newest checkpoint) or a folder.")
+    ] = None,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="How many to play.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the environments.")] = 0,
+    json: Json = False,
+) -> None:
+    """Play a saved policy greedily: mean, standard deviation, least and greatest return over N episodes."""
+    folder = _folder(target)
+    question = {"checkpoint": str(folder), "episodes": episodes, "seed": seed}
+    with Progress() as progress:
+        progress(f"playing {episodes} episodes with {folder.name}")
+        answer = runtime_tool(["eval", json_module.dumps(question)])
+    missing = {"episodes", "seed", "version", "return"} - set(answer)
+    if missing:
+        raise TianjiError(f"the evaluation's answer lacks {', '.join(sorted(missing))}")
+    if json:
+        emit_json("eval", {**answer, "checkpoint": folder})
+        return
+    found = answer["return"]
+    say(
+        f"{answer['episodes']} episodes with version {answer['version']}: mean {found['mean']:.2f}, "
+        f"std {found['std']:.2f}, min {found['min']:.2f}, max {found['max']:.2f}"
+    )
+    note(f"checkpoint {folder}, seed {answer['seed']}")
+
+
+def _folder(target: str | None) -> Path:
+    """The checkpoint folder: given itself, or the newest undamaged one of a run."""
+    if target is not None and ("/" in target or Path(target).is_dir()):
+        return Path(checkpoint_at(target).path)
+    return Path(choose_checkpoint(find_run(target), LATEST, note).path)

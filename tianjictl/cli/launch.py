@@ -1,0 +1,193 @@
+"""`tianjictl launch`: plan, start, wait until every component has reported, then follow the training."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tianjictl.cli.options import Algo, Detach, Env, Json, Oversubscribe, Profile, Set, Shape, Yes
+from tianjictl.cli.output import emit_json, err, is_terminal, note, say
+from tianjictl.errors import PlanStale, UsageProblem
+from tianjictl.launching.agent import AgentProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from runtime.contract.plan import Plan
+    from tianjictl.runs.registry import Run
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}")
+
+
+def launch(
+    job: Annotated[Path | None, typer.Argument(metavar="JOB|PLAN", help="Job file (YAML) or plan file (JSON).")] = None,
+    detach: Detach = False,
+    yes: Yes = False,  # accepted for scripts: a launch on this machine has nothing to ask
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be started; touch nothing.")] = False,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the run; the job's name if left out.")] = None,
+    env: Env = None,
+    algo: Algo = None,
+    set_: Set = None,
+    shape: Shape = None,
+    oversubscribe: Oversubscribe = False,
+    profile: Profile = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Run everything in one thread of one process, for debugging.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Start a training on this machine and follow it; -d returns once it is up.
+
+    Ends with 0 only if the training completed (or, with -d, came up). While attached, d detaches and Ctrl-C pressed
+    twice stops it.
+    """
+    del yes
+    if name is not None and not _NAME.fullmatch(name):
+        raise UsageProblem(f"--name {name!r}: use letters, digits, dot, dash and underscore, at most 63 of them")
+
+    def make_plan() -> Plan:
+        return _plan(job, env, algo, set_ or [], shape, oversubscribe, Path(profile) if profile else None)
+
+    if dry_run:
+        return _show(make_plan(), name, json=json)
+    if in_process:
+        return _in_process(make_plan(), name)
+    began = time.monotonic()
+    agent = AgentProcess.start()  # it loads its libraries while the plan is made
+    handed_over = False
+    try:
+        with Progress() as progress:
+            plan = make_plan()
+            from tianjictl.cli.main import installed_version
+            from tianjictl.launching.folder import new_run
+            from tianjictl.launching.start import bring_up
+
+            with new_run(plan, name=name or plan.job.name, argv=sys.argv, version=installed_version()) as run:
+                progress(f"starting {run.run_id} as {plan.shape}")
+                handed_over = True
+                bring_up(run, agent, progress=progress)
+    except BaseException:
+        if not handed_over:
+            agent.abandon()
+        raise
+    agent.release()
+    return report_up(run, plan, time.monotonic() - began, command="launch", detach=detach, json=json)
+
+
+def report_up(run: Run, plan: Plan, seconds: float, *, command: str, detach: bool, json: bool) -> int:
+    """Say that the run is up, then follow it unless told to detach."""
+    note(f"started {run.run_id}: {len(plan.placements)} components as {plan.shape} in {seconds:.1f} s")
+    if not detach:
+        from tianjictl.cli.attach import follow
+
+        return follow(run, command=command, json=json)
+    if json:
+        data = {"run_id": run.run_id, "name": run.name, "attempt": run.attempt, "folder": run.paths.root}
+        emit_json(command, {**data, "shape": plan.shape, "seconds": seconds})
+    else:
+        say(run.run_id)
+        note(f"follow it: tianjictl attach {run.run_id}; stop it: tianjictl stop {run.run_id}")
+    return 0
+
+
+class Progress:
+    """What is being done right now: a spinner on a terminal, one line for each step elsewhere."""
+
+    def __init__(self) -> None:
+        self._status = err().status("planning", spinner="line") if is_terminal(sys.stderr) else None
+        self._block: AbstractContextManager[Any] = self._status or nullcontext()
+
+    def __enter__(self) -> Callable[[str], None]:
+        self._block.__enter__()
+        return self._say
+
+    def __exit__(self, *details: Any) -> None:
+        self._block.__exit__(*details)
+
+    def _say(self, line: str) -> None:
+        if self._status is not None:
+            from rich.text import Text
+
+            self._status.update(Text(line))
+        else:
+            note(line)
+
+
+def _plan(
+    path: Path | None,
+    env: str | None,
+    algo: str | None,
+    overrides: list[str],
+    shape: str | None,
+    oversubscribe: bool,
+    profile: Path | None,
+) -> Plan:
+    if path is not None and path.suffix == ".json":
+        if env or algo or overrides or shape or oversubscribe or profile:
+            raise UsageProblem(f"{path} is a finished plan: options that change the job do not go with it")
+        return _saved_plan(path)
+    from tianjictl.cli.job_input import read_job
+    from tianjictl.launching.local_plan import plan_for_this_machine
+
+    job = read_job(path, env=env, algo=algo, overrides=overrides, oversubscribe=oversubscribe)
+    return plan_for_this_machine(job, shape=shape, oversubscribe=oversubscribe, profile_path=profile, progress=note)
+
+
+def _saved_plan(path: Path) -> Plan:
+    """The plan in a file; PlanStale where what it was made from has changed since."""
+    from pydantic import ValidationError
+
+    from runtime.contract.plan import Plan
+    from tianjictl.launching.local_plan import stale_reasons
+
+    try:
+        plan = Plan.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageProblem(f"{path}: {error.strerror or error}", hint="tianjictl plan JOB -o plan.json") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageProblem(
+            f"{path} is not a plan: {where}: {first['msg']}", hint="tianjictl plan JOB -o plan.json"
+        ) from error
+    reasons = stale_reasons(plan)
+    if reasons:
+        raise PlanStale(f"{path} is stale: {'; '.join(reasons)}", hint="make it again: tianjictl plan JOB -o plan.json")
+    return plan
+
+
+def _show(plan: Plan, name: str | None, *, json: bool) -> int:
+    """What would be started, without starting it."""
+    from tianjictl.cli.output import print_table
+    from tianjictl.cli.screen import cores
+    from tianjictl.launching.folder import bytes_needed
+
+    if json:
+        data = {"plan": plan.model_dump(mode="json"), "name": name or plan.job.name, "bytes_needed": bytes_needed(plan)}
+        emit_json("launch", {**data, "dry_run": True})
+        return 0
+    say(f"would start {name or plan.job.name} as {plan.shape}; nothing was touched")
+    rows = [(p.name, p.host, cores(p.cores), p.threads) for p in plan.placements]
+    print_table(("component", "host", "cores", "threads"), rows, right=(3,))
+    say(f"at most {bytes_needed(plan) / 2**20:.0f} MiB on disk")
+    for line in (*plan.predicted.explanation, *plan.notes):
+        say(line)
+    return 0
+
+
+def _in_process(plan: Plan, name: str | None) -> int:
+    from tianjictl.cli.main import installed_version
+    from tianjictl.launching.folder import new_run
+
+    with new_run(plan, name=name or plan.job.name, argv=sys.argv, version=installed_version()) as run:
+        note(f"running {run.run_id} in one process")
+        done = subprocess.run([sys.executable, "-m", "runtime", "in-process", str(run.paths.root)], check=False)
+    return done.returncode
