@@ -198,6 +198,19 @@ class StatsBlock:
         self._cursor[0] = count + 1
         self._integers[_EPISODES] += 1
 
+    def add_episodes(self, returns: np.ndarray, lengths: np.ndarray) -> None:
+        """Record finished episodes, oldest first, at the price of a few single ones; the newest 1024 are remembered."""
+        number = len(returns)
+        first = self._cursor[0]
+        kept = min(number, EPISODE_DEPTH)
+        places = np.arange(first + number - kept, first + number) % EPISODE_DEPTH
+        rows = np.empty(kept, _EPISODE)
+        rows["ret"], rows["length"] = returns[number - kept :], lengths[number - kept :]
+        self._episodes[places] = rows
+        fence()  # the episodes are there when the cursor says so
+        self._cursor[0] = first + number
+        self._integers[_EPISODES] += number
+
     def episodes_since(self, count: int) -> tuple[int, list[tuple[float, int]]]:
         """Episodes finished since a cursor of `count` (0 at first), oldest first, and the new cursor.
 

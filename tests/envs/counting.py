@@ -50,4 +50,4 @@ class BrokenEnv(CountingEnv):
     """Can be made and reset, but not stepped."""
 
     def step(self, action: Any) -> Any:
-        raise RuntimeError("no licence for the simulator")
+        raise RuntimeError(f"no licence for the simulator (action {action})")
