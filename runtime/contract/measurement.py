@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from runtime.contract.algorithm import AlgorithmConfig
 from runtime.contract.envspec import EnvSpec
-from runtime.contract.job import EnvConfig
+from runtime.contract.job import Job
 from runtime.contract.model import Document
 from runtime.contract.plan import Sizes
 
@@ -21,11 +20,10 @@ class Spread(Document):
 
 
 class MeasureRequest(Document):
-    """One node's share of a profile. Sizes are those the measured job would run with."""
+    """One node's share of a profile. Sizes are those that the job would run with."""
 
-    env: EnvConfig
-    env_spec: EnvSpec
-    algorithm: AlgorithmConfig
+    job: Job
+    env: EnvSpec
     sizes: Sizes
     cores: tuple[NonNegativeInt, ...] = Field(min_length=1)  #: CPU numbers it may use
     learner_cores: tuple[PositiveInt, ...] = (1,)  #: numbers of cores to train with, rising
@@ -54,9 +52,7 @@ class MeasureReport(Document):
     actors: tuple[ActorRate, ...]
     learners: tuple[LearnerRate, ...]
     fragment_samples: PositiveInt  #: samples of one fragment as measured
-    buffer_s_per_fragment: Spread  #: T_rv of formula (1)
-    buffer_s_per_batch: Spread | None = None  #: drawing one batch from a replay memory; off-policy only
-    batch_samples: PositiveInt  #: samples of one batch as measured
+    buffer_s_per_fragment: Spread  #: T_rv of formula (1): receiving it, and drawing the batches that it is worth
     memcpy_mb_per_s: Spread
     checkpoint_mb_per_s: Spread
 

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.contract.plan import Fingerprints
+from runtime.contract.shape import Shape
+from runtime.contract.sizes import SizesError
+from tianjictl.errors import PlanStale, UsageProblem
+from tianjictl.planning.build import make_plan
+from tianjictl.planning.decide import is_open
+from tianjictl.planning.infeasible import refuse_what_cannot_fit
+from tianjictl.planning.problem import make_problem
+from tianjictl.profiling import store
+from tianjictl.profiling.local import local_facts, measured_profile, measured_sizes
+from tianjictl.profiling.probing import EnvProbe
+from tianjictl.profiling.profile import HostProfile, inventory_digest, job_digest, profile_key
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
+    from runtime.contract.measurement import MeasureProgress
     from runtime.contract.plan import Plan
+    from tianjictl.profiling.facts.host import HostFacts
+    from tianjictl.profiling.profile import ClusterProfile
 
 
 def plan_for_this_machine(
@@ -25,7 +42,81 @@ def plan_for_this_machine(
     `shape` (`L2A8`) overrides the job's counts, `oversubscribe` lets components share cores, `profile_path` names a
     saved profile instead of the cached one. Where a number is `auto`, more than one shape fits and nothing was
     measured yet, short measurements run first (up to 10 s, each announced through `progress`).
-    Raises `tianjictl.errors.Infeasible` if no placement exists and `tianjictl.errors.BadInput` if the environment
-    cannot be made.
+    Raises `tianjictl.errors.Infeasible` if no placement exists and `tianjictl.errors.UsageProblem` if the environment
+    cannot be made or the job's sizes contradict each other.
     """
-    raise NotImplementedError
+    try:
+        wanted = None if shape is None else Shape.parse(shape)
+    except ValueError as error:
+        raise UsageProblem(f"--shape: {error}") from error
+    job = _with_counts(job, wanted, oversubscribe=oversubscribe)
+    try:
+        with EnvProbe(job.env) as probe:
+            facts = local_facts()
+            return _plan(job, probe.spec(), facts, profile_path, progress)
+    except SizesError as error:
+        raise UsageProblem(error.message, hint=error.hint) from error
+
+
+def _plan(
+    job: Job, env: EnvSpec, facts: HostFacts, profile_path: Path | None, progress: Callable[[str], None]
+) -> Plan:
+    problem = make_problem(job, env, facts, None)
+    refuse_what_cannot_fit(problem)  # before anything is measured
+    profile = _known_profile(job, env, facts, profile_path)
+    if profile is None and is_open(problem):
+        progress("nothing measured yet for this job on this machine: measuring first")
+        profile = measured_profile(job, env, facts, progress=lambda step: progress(progress_line(step)))
+    host = _host_of(profile, facts)
+    if host is not None:
+        problem = make_problem(job, env, facts, host.measured)
+    prints = Fingerprints(
+        job=job_digest(job), inventory=inventory_digest(facts), profile=None if profile is None else profile.digest
+    )
+    return make_plan(problem, job, env, prints)
+
+
+def check_still_valid(plan: Plan, job: Job | None = None) -> None:
+    """Raise PlanStale where this machine, or the job a plan is launched with, is not what the plan was made from."""
+    if plan.fingerprints.inventory != inventory_digest(local_facts()):
+        raise PlanStale(
+            "this machine is not what the plan was made for: its CPUs, quota or memory limit differ",
+            hint="make the plan again: tianjictl plan JOB -o plan.json",
+        )
+    if plan.fingerprints.job != job_digest(job or plan.job):
+        raise PlanStale(
+            "the job is not the one the plan was made from", hint="make the plan again: tianjictl plan JOB -o plan.json"
+        )
+
+
+def progress_line(step: MeasureProgress) -> str:
+    """One step of measuring, for a person."""
+    return f"measuring {step.doing} ({step.done + 1}/{step.total})"
+
+
+def _with_counts(job: Job, shape: Shape | None, *, oversubscribe: bool) -> Job:
+    """The job as asked for on the command line: the plan's job says what really runs."""
+    changes: dict[str, object] = {}
+    if shape is not None:
+        changes |= {"learners": shape.learners, "actors": shape.actors}
+    if oversubscribe:
+        changes["oversubscribe"] = True
+    if not changes:
+        return job
+    return job.model_copy(update={"distributed": job.distributed.model_copy(update=changes)})
+
+
+def _known_profile(job: Job, env: EnvSpec, facts: HostFacts, path: Path | None) -> ClusterProfile | None:
+    """The named profile, else the cached one for exactly this machine and kind of job."""
+    if path is not None:
+        return store.load(path)
+    return store.cached(profile_key(facts, job, measured_sizes(job, env)))
+
+
+def _host_of(profile: ClusterProfile | None, facts: HostFacts) -> HostProfile | None:
+    if profile is None:
+        return None
+    for host in profile.hosts:
+        if host.facts.name == facts.name:
+            return host
+    raise UsageProblem(f"the profile knows nothing of {facts.name}", hint="tianjictl profile JOB measures this machine")

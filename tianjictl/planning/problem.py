@@ -131,14 +131,12 @@ class Problem:
         )
 
 
-def make_problem(
-    job: Job, env: EnvSpec, facts: HostFacts, measured: MeasureReport | None, *, shape: Shape | None, oversubscribe: bool
-) -> Problem:
-    """State the problem of placing `job` on one host. `shape` overrides the counts of the job."""
+def make_problem(job: Job, env: EnvSpec, facts: HostFacts, measured: MeasureReport | None) -> Problem:
+    """State the problem of placing `job` on one host; SizesError where the job's sizes contradict each other."""
     wanted = job.distributed
-    learners = shape.learners if shape else (wanted.learners if isinstance(wanted.learners, int) else None)
-    actors = shape.actors if shape else (wanted.actors if isinstance(wanted.actors, int) else None)
-    sizes = resolve_sizes(job, Shape(learners or 1, max(actors or 1, learners or 1)), env)
+    learners = wanted.learners if isinstance(wanted.learners, int) else None
+    actors = wanted.actors if isinstance(wanted.actors, int) else None
+    shape = Shape(learners or 1, max(actors or 1, learners or 1))
     fixed = learners is not None and actors is not None
     return Problem(
         host=HostProblem(
@@ -152,12 +150,12 @@ def make_problem(
         learner_cores=wanted.learner_cores if isinstance(wanted.learner_cores, int) else None,
         least=None if fixed or job.elastic.min is None else Shape.parse(job.elastic.min),
         most=None if fixed or job.elastic.max is None else Shape.parse(job.elastic.max),
-        oversubscribe=oversubscribe or wanted.oversubscribe,
+        oversubscribe=wanted.oversubscribe,
         evaluator=job.evaluation.enabled,
         trained_per_step=trained_per_step(job),
         turns=job.training.dependencies is not Dependencies.RELAXED,
-        memory=memory_needs(env, sizes, on_policy=job.on_policy),
-        rates=None if measured is None else rates_of(measured, trained_per_step(job)),
+        memory=memory_needs(env, resolve_sizes(job, shape, env), on_policy=job.on_policy),
+        rates=None if measured is None else rates_of(measured),
     )
 
 
@@ -171,16 +169,13 @@ def trained_per_step(job: Job) -> float:
     return job.algorithm.samples_per_insert if isinstance(job.algorithm, DqnConfig) else 1.0
 
 
-def rates_of(measured: MeasureReport, trained_per_step: float) -> Rates:
+def rates_of(measured: MeasureReport) -> Rates:
     """Planner's rates from a node's report: the actor as disturbed as it was measured, the medians elsewhere."""
     actor = max(measured.actors, key=lambda rate: rate.busy_neighbours)
-    buffer_s = measured.buffer_s_per_fragment.median / measured.fragment_samples
-    if measured.buffer_s_per_batch is not None:
-        buffer_s += trained_per_step * measured.buffer_s_per_batch.median / measured.batch_samples
     return Rates(
         actor_steps_per_s=actor.steps_per_s.median,
         learner_samples_per_s=tuple((rate.cores, rate.samples_per_s.median) for rate in measured.learners),
-        buffer_s_per_step=buffer_s,
+        buffer_s_per_step=measured.buffer_s_per_fragment.median / measured.fragment_samples,
     )
 
 

@@ -71,7 +71,9 @@ def solve(problem: Problem, rates: Rates, hint: Choice | None) -> Solution | Non
 
 def _model(cp_model: Any, problem: Problem, rates: Rates) -> _Model:
     cores, ratio = problem.num_cores, problem.trained_per_step
+    per_step = 1.0 / rates.actor_steps_per_s + rates.buffer_s_per_step  # core seconds beside the learner's
     most = max(rates.learner(c) * (cores // c) for c in problem.learner_core_choices())
+    most = min(most, ratio * cores / per_step)  # both ends bounded, so that no product leaves 64 bits
     unit = 10.0 ** (floor(log10(most)) - _DIGITS)  # a power of ten keeps round rates exact
     model = cp_model.CpModel()
     throughput = model.new_int_var(0, _ceil(most / unit), "T")
@@ -89,7 +91,7 @@ def _model(cp_model: Any, problem: Problem, rates: Rates) -> _Model:
     model.add(learner_cores + actors <= cores)
     _limit_throughput(model, problem, rates, unit, throughput, learners, actors, with_cores)
     step = unit / ratio  # environment steps per second that one unit of T needs
-    work = _ceil(_CORE * step * (1.0 / rates.actor_steps_per_s + rates.buffer_s_per_step))
+    work = _ceil(_CORE * step * per_step)
     fixed = _ceil(_CORE * problem.fixed_light)
     model.add(work * throughput + fixed <= floor(_CORE * problem.host.capacity) - _CORE * learner_cores)
     if problem.least is not None:
@@ -113,9 +115,9 @@ def _limit_throughput(
     actors: Any,
     with_cores: dict[int, tuple[Any, Any]],
 ) -> None:
-    trained = sum(round(rates.learner(c) / unit) * count for c, (_, count) in with_cores.items())
-    model.add(throughput <= trained)
     enough = 10 ** (_DIGITS + 2)  # above any throughput: a larger coefficient would only risk an overflow
+    trained = sum(min(enough, round(rates.learner(c) / unit)) * count for c, (_, count) in with_cores.items())
+    model.add(throughput <= trained)
     made = min(enough, round(problem.trained_per_step * rates.actor_steps_per_s / unit))
     model.add(throughput <= made * actors)
     if rates.buffer_s_per_step > 0:

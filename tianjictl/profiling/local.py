@@ -1,0 +1,77 @@
+"""The profile of this machine: facts, and rates from the cache or from short measurements."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.contract.measurement import MeasureRequest
+from runtime.contract.paths import runs_home
+from runtime.contract.shape import Shape
+from runtime.contract.sizes import resolve_sizes
+from tianjictl.hosts.local import LocalHost
+from tianjictl.profiling import store
+from tianjictl.profiling.facts.host import HostFacts, understand
+from tianjictl.profiling.facts.raw import disk_of, gather
+from tianjictl.profiling.probing import measure
+from tianjictl.profiling.profile import ClusterProfile, HostProfile, profile_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime.contract.envspec import EnvSpec
+    from runtime.contract.job import Job
+    from runtime.contract.measurement import MeasureProgress
+    from runtime.contract.plan import Sizes
+
+
+def local_facts(*, devices: bool = False) -> HostFacts:
+    """Facts of this machine; takes milliseconds unless `devices` asks for GPUs too."""
+    return understand(gather(LocalHost(), run_folder=runs_home(), devices=devices))
+
+
+def measured_profile(
+    job: Job, env: EnvSpec, facts: HostFacts, *, progress: Callable[[MeasureProgress], None]
+) -> ClusterProfile:
+    """Measure this machine for `job` and keep the result in the cache; takes seconds."""
+    sizes = measured_sizes(job, env)
+    place = disk_of(runs_home())
+    # Measured where checkpoints will lie, in a folder of its own: the run folder may not exist yet.
+    with tempfile.TemporaryDirectory(prefix=".measure-", dir=place.path if place else None) as folder:
+        report = measure(measure_request(job, env, sizes, facts, Path(folder)), progress)
+    profile = ClusterProfile(
+        key=profile_key(facts, job, sizes),
+        created_at=datetime.now(UTC),
+        hosts=(HostProfile(facts=facts, measured=report),),
+    )
+    store.keep(profile)
+    return profile
+
+
+def measure_request(job: Job, env: EnvSpec, sizes: Sizes, facts: HostFacts, folder: Path) -> MeasureRequest:
+    """What to measure: the sizes of one group with one actor, learners on 1, 2, 4, … cores."""
+    usable = facts.cpu.usable
+    counts = [1]
+    while counts[-1] * 2 < len(usable):  # one core at least is left for an actor
+        counts.append(counts[-1] * 2)
+    asked = job.distributed.learner_cores
+    if isinstance(asked, int) and asked <= len(usable):
+        counts = sorted({*counts, asked})
+    return MeasureRequest(
+        job=job,
+        env=env,
+        sizes=sizes,
+        cores=usable,
+        learner_cores=tuple(counts),
+        folder=str(folder),
+    )
+
+
+def measured_sizes(job: Job, env: EnvSpec) -> Sizes:
+    """Sizes to measure with: those of the job's own counts where it has them, for they decide how many environments
+    an actor has."""
+    learners = job.distributed.learners if isinstance(job.distributed.learners, int) else 1
+    actors = job.distributed.actors if isinstance(job.distributed.actors, int) else learners
+    return resolve_sizes(job, Shape(learners, max(learners, actors)), env)

@@ -1,0 +1,113 @@
+"""Runs the node's own short programs on this machine: one asks an environment for its shapes, one measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from runtime.contract.envspec import EnvSpec
+from runtime.contract.measurement import MeasureProgress, MeasureReport
+from tianjictl.errors import TianjiError, TimedOut, UsageProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime.contract.job import EnvConfig
+    from runtime.contract.measurement import MeasureRequest
+
+_PROBE_TIMEOUT_S = 60.0
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+class EnvProbe:
+    """Asks an environment for its shapes in a process of its own, begun at once so that other work can overlap.
+
+    Use as a context manager: the process never outlives the block.
+    """
+
+    def __init__(self, config: EnvConfig) -> None:
+        self._config = config
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "runtime", "probe-env", config.model_dump_json()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=os.environ | _ONE_THREAD,
+        )
+
+    def __enter__(self) -> EnvProbe:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def spec(self) -> EnvSpec:
+        """Wait for the answer; UsageProblem where the environment cannot be used."""
+        try:
+            out, err = self._process.communicate(timeout=_PROBE_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise TimedOut(
+                f"environment {self._config.id} was not made within {_PROBE_TIMEOUT_S:.0f} s",
+                hint="does its constructor wait for something, such as a display or a download?",
+            ) from error
+        if self._process.returncode == 0:
+            try:
+                return EnvSpec.model_validate_json(_last_line(out))
+            except ValidationError as error:
+                raise TianjiError(f"the probe of {self._config.id} gave no description: {error}") from error
+        raise UsageProblem(_told(out, err) or f"environment {self._config.id}: the probe ended without a word")
+
+
+def measure(request: MeasureRequest, progress: Callable[[MeasureProgress], None]) -> MeasureReport:
+    """Measure this machine; takes seconds and tells of each step. UsageProblem where the job cannot run here."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runtime", "measure", request.model_dump_json()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=os.environ | _ONE_THREAD,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    other: list[str] = []
+    try:
+        for line in process.stderr:
+            try:
+                progress(MeasureProgress.model_validate_json(line))
+            except ValidationError:
+                other.append(line)
+        out = process.stdout.read()
+        code = process.wait()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        process.stderr.close()
+    if code == 0:
+        return MeasureReport.model_validate_json(_last_line(out))
+    raise UsageProblem(f"measuring failed: {_told(out, ''.join(other)) or f'exit code {code}'}")
+
+
+def _told(out: str, err: str) -> str:
+    """The error a node's program reported, else the last line it wrote."""
+    try:
+        return str(json.loads(_last_line(out))["error"])
+    except (ValueError, KeyError, TypeError):
+        return _last_line(err)
+
+
+def _last_line(text: str) -> str:
+    """Environments print banners: what counts comes last."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""
