@@ -101,6 +101,11 @@ class RunPaths:
         """Held (flock) by the run's head agent for as long as it lives; also holds its pid."""
         return self.root / "agent.lock"
 
+    @property
+    def orphaned(self) -> Path:
+        """Written by the forkserver when it has seen the components of a dead agent out (OrphanRecord, JSON)."""
+        return self.root / "orphaned.json"
+
     def log(self, component: str, attempt: int) -> Path:
         return self.logs / f"{component}.{attempt}.log"
 

@@ -139,6 +139,18 @@ class Producer(Ring):
         """Samples committed since the ring was formatted, by this producer and those before it."""
         return self._total
 
+    @property
+    def last(self) -> Slot | None:
+        """The slot committed last, also by a predecessor and also if it is released by now: to read, not to write."""
+        return self._slots[(self._head - 1) % self.spec.slots] if self._head else None
+
+    @property
+    def unreleased(self) -> int:
+        """How many committed slots the consumer has not given back yet."""
+        self._tail = self._words[_TAIL]
+        fence()  # as in `acquire`
+        return self._head - self._tail
+
     def acquire(self) -> Slot | None:
         """The next free slot to fill in place, or None when full. The same slot until `commit`. Never blocks."""
         if self._acquired is not None:
@@ -192,6 +204,11 @@ class Consumer(Ring):
         """How many committed slots wait to be released."""
         self._look()
         return self._head - self._tail
+
+    @property
+    def released_samples(self) -> int:
+        """Samples given back since the ring was formatted, whatever became of them."""
+        return self._consumed + self._stale + self._other
 
     def peek(self, index: int = 0) -> Slot | None:
         """The `index`-th oldest unreleased slot, or None if not committed yet. Releases nothing. Never blocks."""

@@ -1,0 +1,213 @@
+"""From a plan to its components with all their ends connected: the only place where they are wired together."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from runtime import wiring as names
+from runtime.algorithms.registry import make_algorithm
+from runtime.components.actor import Actor, ActorPorts, ActorSettings
+from runtime.components.learner import Learner, LearnerSettings
+from runtime.components.ports import BufferPorts, LearnerPorts
+from runtime.components.queue_buffer import QueueBuffer
+from runtime.components.replay_buffer import ReplayBuffer
+from runtime.components.restoring import restore_learner, restore_replay, resumed_env_steps
+from runtime.contract.algorithm import DqnConfig
+from runtime.contract.states import Dependencies, Role
+from runtime.freshness.measures import learning_rate_scale
+from runtime.freshness.pace import Pace
+from runtime.memory.block import StatsBlock
+from runtime.memory.board import BoardReader, BoardWriter
+from runtime.memory.control import ControlBlock
+from runtime.memory.ring import Consumer, Producer
+from runtime.replay.memory import Replay
+from runtime.resources import BLOCKS, CONTROL
+from runtime.seeding import seed_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from runtime.components.base import Component
+    from runtime.contract.paths import RunPaths
+    from runtime.contract.plan import Placement, Plan
+    from runtime.memory.eventfd import EventFd
+    from runtime.resources import Resources
+
+LIVES_PER_ATTEMPT = 1_000_000  #: keeps random streams of different attempts of the run apart
+
+
+class Assembly:
+    """Builds any component of one plan over one node's resources."""
+
+    def __init__(
+        self, plan: Plan, resources: Resources, paths: RunPaths, *, run_attempt: int, resume_from: Path | None
+    ) -> None:
+        self.plan = plan
+        self.wiring = names.wire(plan)
+        self.control = ControlBlock(resources.segment(CONTROL))
+        self._resources = resources
+        self._paths = paths
+        self._run_attempt = run_attempt
+        self._resume_from = resume_from
+        self._builders: dict[Role, Callable[[Placement, int], Component]] = {
+            Role.ACTOR: self._actor,
+            Role.BUFFER: self._buffer,
+            Role.LEARNER: self._learner,
+            Role.EVALUATOR: self._evaluator,
+        }
+
+    @staticmethod
+    def wiring_of(plan: Plan) -> names.Wiring:
+        """What has to be allocated before an assembly can be made."""
+        return names.wire(plan)
+
+    def build(self, name: str, attempt: int) -> Component:
+        """A component of the plan, ready to `start`; `attempt` counts its lives from 1."""
+        placement = next(placement for placement in self.plan.placements if placement.name == name)
+        return self._builders[placement.role](placement, attempt)
+
+    def block(self, name: str) -> StatsBlock:
+        """The heartbeat and stats block of a component."""
+        return StatsBlock(self._resources.segment(BLOCKS), self.wiring.block_index(name))
+
+    def _seed(self, placement: Placement, attempt: int) -> np.random.SeedSequence:
+        return seed_sequence(self.plan.job.training.seed, placement.role, placement.index, self._life(attempt))
+
+    def _life(self, attempt: int) -> int:
+        return self._run_attempt * LIVES_PER_ATTEMPT + attempt
+
+    def _actor(self, placement: Placement, attempt: int) -> Component:
+        job, sizes = self.plan.job, self.plan.sizes
+        ring, board = names.fragments_ring(placement.name), names.policy_board(placement.group)
+        ports = ActorPorts(
+            ring=self._producer(ring),
+            policy=self._reader(placement.group),
+            block=self.block(placement.name),
+            control=self.control,
+            checkpoints=self._paths.checkpoints,
+            clock=time.monotonic,
+            wait_fds=self._fds(f"{ring}:space", f"{board}:{placement.name}"),
+        )
+        settings = ActorSettings(
+            env=job.env,
+            algorithm=job.algorithm,
+            num_envs=sizes.num_envs,
+            rollout=sizes.rollout,
+            dependencies=job.training.dependencies,
+            run_seed=job.training.seed,
+            index=placement.index,
+            attempt=self._life(attempt),
+            num_actors=len(self.plan.of_role(Role.ACTOR)),
+        )
+        return Actor(placement.name, ports, settings)
+
+    def _buffer(self, placement: Placement, attempt: int) -> Component:
+        plan, group = self.plan, placement.group
+        algorithm = plan.job.algorithm
+        rings = [names.fragments_ring(actor.name) for actor in plan.group_of(group, Role.ACTOR)]
+        batches, priorities = names.batches_ring(group), names.priorities_ring(group)
+        waits = [*(f"{ring}:data" for ring in rings), f"{batches}:space"]
+        returns = self._consumer(priorities) if priorities in self.wiring.rings else None
+        if returns is not None:
+            waits.append(f"{priorities}:data")
+        ports = BufferPorts(
+            rings=[self._consumer(ring) for ring in rings],
+            batches=self._producer(batches),
+            priorities=returns,
+            block=self.block(placement.name),
+            control=self.control,
+            policy=self._reader(group),
+            dependencies=plan.job.training.dependencies,
+            num_envs=plan.sizes.num_envs,
+            num_groups=len(plan.of_role(Role.LEARNER)),
+            base_env_steps=resumed_env_steps(self._resume_from),
+            checkpoints=self._paths.checkpoints,
+            clock=time.monotonic,
+            wait_fds=self._fds(*waits),
+        )
+        if isinstance(algorithm, DqnConfig):
+            return self._replay_buffer(placement, attempt, ports, algorithm)
+        return QueueBuffer(
+            placement.name, ports, fragments_per_batch=plan.sizes.fragments_per_batch, max_lag=algorithm.max_lag
+        )
+
+    def _replay_buffer(
+        self, placement: Placement, attempt: int, ports: BufferPorts, algorithm: DqnConfig
+    ) -> ReplayBuffer:
+        sizes = self.plan.sizes
+        name = names.replay_memory(placement.group)
+        memory = self.wiring.replays[name].views(self._resources.segment(name).memory)
+        rng = np.random.default_rng(self._seed(placement, attempt))
+        if self._resume_from is not None and attempt == 1:
+            restore_replay(self._resume_from, self.plan, placement.group, memory)
+        exact = self.plan.job.training.dependencies is not Dependencies.RELAXED
+        slack = 0.0 if exact else max(4.0 * sizes.batch_size, algorithm.samples_per_insert * sizes.fragment_samples)
+        pace = Pace(algorithm.samples_per_insert, algorithm.learning_starts, slack)
+        replay = Replay(memory, algorithm.replay, sizes.buffer_size, rng)
+        return ReplayBuffer(placement.name, ports, replay, memory, algorithm, pace, sizes.batch_size)
+
+    def _learner(self, placement: Placement, attempt: int) -> Component:
+        plan, group = self.plan, placement.group
+        training, sizes = plan.job.training, plan.sizes
+        batches, priorities, state = names.batches_ring(group), names.priorities_ring(group), names.state_board(group)
+        policy = names.policy_board(group)
+        block = self.block(placement.name)
+        ports = LearnerPorts(
+            batches=self._consumer(batches),
+            priorities=self._producer(priorities) if priorities in self.wiring.rings else None,
+            policy=BoardWriter(
+                self._resources.segment(policy), self.wiring.boards[policy], readers=self._reader_events(policy)
+            ),
+            state=BoardWriter(self._resources.segment(state), self.wiring.boards[state], readers=()),
+            peers=[self._reader(peer.group) for peer in plan.of_role(Role.LEARNER) if peer.group != group],
+            block=block,
+            control=self.control,
+            checkpoints=self._paths.checkpoints,
+            bad_batches=self._paths.bad_batches,
+            beat=block.beat,
+            clock=time.monotonic,
+            wait_fds=self._fds(f"{batches}:data"),
+        )
+        settings = LearnerSettings(
+            training=training,
+            publish_every=sizes.publish_every,
+            learning_rate_scale=learning_rate_scale(training.staleness_learning_rate, sizes.pool_ratio),
+        )
+        algorithm = make_algorithm(plan.job.algorithm, plan.env, sizes, self._seed(placement, attempt))
+        learner = Learner(placement.name, ports, algorithm, settings)
+        if self._resume_from is not None:
+            restore_learner(self._resume_from, placement.index, learner)
+        return learner
+
+    def _evaluator(self, placement: Placement, attempt: int) -> Component:
+        raise NotImplementedError
+
+    def _producer(self, ring: str) -> Producer:
+        return Producer(
+            self._resources.segment(ring),
+            self.wiring.rings[ring],
+            data_ready=self._resources.event(f"{ring}:data"),
+            space_ready=self._resources.event(f"{ring}:space"),
+        )
+
+    def _consumer(self, ring: str) -> Consumer:
+        return Consumer(
+            self._resources.segment(ring),
+            self.wiring.rings[ring],
+            data_ready=self._resources.event(f"{ring}:data"),
+            space_ready=self._resources.event(f"{ring}:space"),
+        )
+
+    def _reader(self, group: int) -> BoardReader:
+        board = names.policy_board(group)
+        return BoardReader(self._resources.segment(board), self.wiring.boards[board])
+
+    def _reader_events(self, board: str) -> list[EventFd]:
+        return [self._resources.event(f"{board}:{reader}") for reader in self.wiring.board_readers[board]]
+
+    def _fds(self, *events: str) -> list[int]:
+        return [self._resources.event(event).fileno() for event in events]

@@ -1,0 +1,84 @@
+"""What assembly hands to a buffer or a learner: its ends of rings and boards, and the few facts it may know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from runtime.contract.states import Dependencies
+    from runtime.memory.block import StatsBlock
+    from runtime.memory.board import BoardReader, BoardWriter
+    from runtime.memory.control import ControlBlock
+    from runtime.memory.ring import Consumer, Producer
+
+
+@dataclass(slots=True)
+class MovingMean:
+    """Exponentially weighted mean of a duration; `value` is 0 before the first sample."""
+
+    weight: float = 0.05
+    value: float = 0.0
+    _count: int = 0
+
+    def update(self, sample: float) -> None:
+        """The first samples count fully, so that one slow start does not colour the mean for long."""
+        self._count += 1
+        self.value += max(self.weight, 1.0 / self._count) * (sample - self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferPorts:
+    """A buffer's surroundings. Rings are in actor order."""
+
+    rings: Sequence[Consumer]
+    batches: Producer
+    priorities: Consumer | None
+    block: StatsBlock
+    control: ControlBlock
+    policy: BoardReader
+    dependencies: Dependencies
+    num_envs: int
+    num_groups: int
+    base_env_steps: int  #: global env steps before this attempt of the run
+    checkpoints: Path
+    clock: Callable[[], float]
+    wait_fds: Sequence[int]
+    receive_time: MovingMean = field(default_factory=MovingMean)
+
+    def learner_version(self) -> int:
+        """The learner's newest published version, −1 before the first."""
+        return self.policy.version
+
+    def global_env_steps(self, taken: int) -> int:
+        """Env steps of the whole run as this group sees them: groups produce alike, so its own share is scaled up."""
+        return self.base_env_steps + taken * self.num_groups
+
+    def checkpoint_folder(self, step: int) -> Path:
+        return partial_folder(self.checkpoints, step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerPorts:
+    """A learner's surroundings."""
+
+    batches: Consumer
+    priorities: Producer | None
+    policy: BoardWriter
+    state: BoardWriter
+    peers: Sequence[BoardReader]
+    block: StatsBlock
+    control: ControlBlock
+    checkpoints: Path
+    bad_batches: Path
+    beat: Callable[[], None]
+    clock: Callable[[], float]
+    wait_fds: Sequence[int]
+
+
+def partial_folder(checkpoints: Path, step: int) -> Path:
+    """Where the shards of a checkpoint gather until its manifest is written."""
+    return checkpoints / f".tmp-{step:012d}"

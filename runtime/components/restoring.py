@@ -1,0 +1,69 @@
+"""Handing a checkpoint's shards to fresh components, also when the shape has changed.
+
+Learners: learner i takes learner (i mod saved)'s shard. Replay memories: all saved transitions, oldest first, are dealt
+out anew over the buffers of the new shape. Fragments that were in flight at the cut are gone; the ledger says so.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from runtime.checkpoint.shard import load_shard
+from runtime.contract.states import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from runtime.components.learner import Learner
+    from runtime.contract.plan import Plan
+
+_POSITION, _SIZE, _INSERTED = range(3)
+
+
+def resumed_env_steps(folder: Path | None) -> int:
+    """Env steps of the run at the checkpoint, 0 without one."""
+    if folder is None:
+        return 0
+    return int(json.loads((folder / "manifest.json").read_text())["counters"]["env_steps"])
+
+
+def saved(folder: Path, role: Role) -> list[str]:
+    """Names of the saved components of a role, by index."""
+    return sorted((path.stem for path in folder.glob(f"{role}-*.json")), key=lambda name: int(name.rpartition("-")[2]))
+
+
+def restore_learner(folder: Path, index: int, learner: Learner) -> None:
+    """Parameters, optimiser, target, counters."""
+    shards = saved(folder, Role.LEARNER)
+    learner.resume(*load_shard(folder, shards[index % len(shards)]))
+
+
+def restore_replay(folder: Path, plan: Plan, group: int, memory: Mapping[str, np.ndarray]) -> None:
+    """Fill an empty replay memory with this group's share of all saved transitions."""
+    groups = len(plan.of_role(Role.LEARNER))
+    shards = [load_shard(folder, name) for name in saved(folder, Role.BUFFER)]
+    parts = [(arrays, _in_order(arrays["cursor"])) for arrays, _ in shards]
+    inserted = sum(int(arrays["cursor"][_INSERTED]) for arrays, _ in parts)
+    trained = sum(int(arrays["trained"][0]) for arrays, _ in parts)
+    held = 0
+    for name, array in memory.items():
+        if name in ("cursor", "taken", "trained"):
+            continue
+        rows = np.concatenate([arrays[name][order][group::groups] for arrays, order in parts])[-len(array) :]
+        array[: len(rows)] = rows
+        held = len(rows)
+    capacity = len(memory["action"])
+    memory["generation"][:held] = np.arange(held)
+    memory["cursor"][:] = (held % capacity, held, max(held, inserted // groups))
+    memory["trained"][0] = trained // groups
+
+
+def _in_order(cursor: np.ndarray) -> np.ndarray:
+    """Rows of a saved memory from the oldest to the newest."""
+    size = int(cursor[_SIZE])
+    begin = int(cursor[_POSITION]) % size if size else 0
+    return (np.arange(size) + begin) % size if size else np.arange(0)

@@ -1,0 +1,35 @@
+"""From a fragment to the transitions that a replay memory holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from runtime.algorithms.returns import n_step
+
+if TYPE_CHECKING:
+    from runtime.models.arrays import Array, Columns
+
+
+def transitions(fragment: Columns, *, steps: int, gamma: float) -> dict[str, Array]:
+    """The valid cells of a fragment, row by row, as n-step transitions [N, …] in the order of time."""
+    valid_TB = fragment["valid"]
+    target = n_step(
+        fragment["reward"],
+        fragment["next_obs"],
+        fragment["terminated"],
+        fragment["truncated"],
+        valid_TB,
+        gamma=gamma,
+        steps=steps,
+    )
+    version_TB = np.broadcast_to(fragment["version"][:, None], valid_TB.shape)
+    return {
+        "obs": fragment["obs"][valid_TB],
+        "action": fragment["action"][valid_TB],
+        "ret": target.ret_TB[valid_TB],
+        "discount": target.discount_TB[valid_TB],
+        "next_obs": target.next_obs_TB[valid_TB],
+        "version": version_TB[valid_TB],
+    }

@@ -1,0 +1,266 @@
+"""The agent of a node: starts, watches and restarts its components, and reports to the coordinator.
+
+The shell around `component_machine`: it reads blocks and messages, feeds events, performs effects. No torch, no MPI.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from runtime.components.driver import ExitReport
+from runtime.components.ports import partial_folder
+from runtime.contract.files import append_line
+from runtime.contract.messages import Ack, AskStop, Checkpoint, Hello, Refused, Report, Shutdown, Stop
+from runtime.contract.states import PHASES
+from runtime.contract.view import Event
+from runtime.control import fork_protocol as fork
+from runtime.control.component_life import (
+    Beat,
+    Exited,
+    Kill,
+    Life,
+    Log,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+    Start,
+    StopRequested,
+    Terminate,
+    Tick,
+)
+from runtime.control.component_machine import step
+from runtime.control.sampling import Sampler
+from runtime.memory.block import StatsBlock
+from runtime.memory.control import Command, ControlBlock
+from runtime.resources import BLOCKS, CONTROL
+
+if TYPE_CHECKING:
+    from runtime.contract.messages import CoordinatorMessage
+    from runtime.contract.paths import RunPaths
+    from runtime.contract.plan import Plan
+    from runtime.control.component_life import Effect
+    from runtime.control.component_life import Event as LifeEvent
+    from runtime.control.coordinator_keeper import CoordinatorKeeper
+    from runtime.control.fork_client import ForkClient
+    from runtime.control.wire import AgentWire
+    from runtime.resources import Resources
+    from runtime.wiring import Wiring
+
+PERIOD_S = 0.05  #: between looks at the blocks, and between reports
+
+
+class Agent:
+    """Runs until the coordinator says that the run is over."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        paths: RunPaths,
+        wiring: Wiring,
+        resources: Resources,
+        forks: ForkClient,
+        wire: AgentWire,
+        keeper: CoordinatorKeeper,
+        *,
+        node: str,
+        version: str,
+    ) -> None:
+        self._plan = plan
+        self._paths = paths
+        self._forks = forks
+        self._wire = wire
+        self._keeper = keeper
+        self._node = node
+        self._version = version
+        self._control = ControlBlock(resources.segment(CONTROL))
+        segment = resources.segment(BLOCKS)
+        self._blocks = {name: StatsBlock(segment, index) for index, name in enumerate(wiring.components)}
+        self._lives = {p.name: Life.of(p.name, p.role, plan.job.health) for p in plan.placements}
+        self._sampler = Sampler(wiring, resources, self._blocks)
+        self._events: list[Event] = []
+        self._event_number = 0
+        self._sequence = 0
+        self._over = False
+        self._forkserver_lost = False
+        self._pidfds: dict[str, int] = {}
+        self._asked_to_stop: str | None = None
+        self._acked_at = time.monotonic()
+
+    def run(self) -> None:
+        """The loop; returns when the run is over."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        self._greet()
+        next_look = time.monotonic()
+        while not self._over:
+            wait_s = max(0.0, next_look - time.monotonic())
+            ready = self._wire.wait(wait_s, [] if self._forkserver_lost else [self._forks.fileno()])
+            if ready:
+                self._hear_forkserver()
+            for message in self._wire.receive():
+                self._obey(message)
+            now = time.monotonic()
+            if now >= next_look:
+                next_look = now + PERIOD_S
+                self._look(now)
+
+    def _greet(self) -> None:
+        self._wire.send(Hello(node=self._node, pid=os.getpid(), version=self._version))
+        self._acked_at = time.monotonic()
+
+    # -- what is seen
+
+    def _look(self, now: float) -> None:
+        for name, block in self._blocks.items():
+            life = self._lives[name]
+            if life.alive:
+                beats, phase = block.beats, PHASES[block.phase]
+                self._feed(name, Beat(id=f"beat-{name}-{beats}", phase=phase, beat=beats, attempt=block.attempt))
+            self._feed(name, Tick(id=f"tick-{self._sequence}"))
+        if self._forkserver_lost:
+            self._find_exits()
+        if self._keeper.look(now):
+            self._log("coordinator.restarted", "the coordinator was gone and has been started again", None, None)
+            self._greet()
+        if self._asked_to_stop is not None:
+            self._wire.send(AskStop(node=self._node, reason=self._asked_to_stop))
+            self._asked_to_stop = None
+        self._report(now)
+        self._mind_orphanhood(now)
+
+    def _report(self, now: float) -> None:
+        self._sequence += 1
+        report = Report(
+            node=self._node,
+            sequence=self._sequence,
+            components=self._sampler.components(self._lives, now),
+            episodes=self._sampler.episodes(),
+            rings=self._sampler.ledgers(),
+            events=tuple(self._events),
+        )
+        if self._wire.send(report):
+            self._events.clear()
+
+    def _hear_forkserver(self) -> None:
+        message = self._forks.receive()
+        match message:
+            case fork.Ready():
+                for name in self._lives:
+                    self._feed(name, Start(id="launch"))
+            case fork.Forked(component=name, pid=pid):
+                with contextlib.suppress(ProcessLookupError):  # it may be gone already; its end is reported next
+                    self._pidfds[name] = os.pidfd_open(pid)
+                self._feed(name, Spawned(id=f"fork-{name}-{pid}", pid=pid))
+            case fork.ForkFailed(component=name, reason=reason):
+                self._feed(name, SpawnFailed(id=f"fork-{name}", reason=reason))
+            case fork.Gone(component=name, attempt=attempt, pid=pid, status=status):
+                self._gone(name, attempt, pid, status)
+            case _:
+                self._lose_forkserver()
+
+    def _gone(self, name: str, attempt: int, pid: int, status: int) -> None:
+        if (descriptor := self._pidfds.pop(name, None)) is not None:
+            os.close(descriptor)
+        self._feed(name, Exited(id=f"exit-{name}-{pid}", status=status, report=self._words_of(name, attempt)))
+
+    def _words_of(self, name: str, attempt: int) -> str | None:
+        """The error a component left behind, if it had time for one."""
+        try:
+            return ExitReport.model_validate_json(self._paths.exit_report(name, attempt).read_bytes()).reason
+        except (OSError, ValueError):
+            return None
+
+    def _lose_forkserver(self) -> None:
+        """Nothing can be started any more: let the coordinator end the run in good order while the components live."""
+        self._forkserver_lost = True
+        reason = "the forkserver is gone: components cannot be restarted any more"
+        self._log("forkserver.died", reason, None, None)
+        self._asked_to_stop = reason
+
+    def _find_exits(self) -> None:
+        """Without their parent, the exit of components shows on their pidfds; how they ended is not known."""
+        poller = select.poll()
+        names = {descriptor: name for name, descriptor in self._pidfds.items()}
+        for descriptor in names:
+            poller.register(descriptor, select.POLLIN)
+        for descriptor, _ in poller.poll(0):
+            life = self._lives[names[descriptor]]
+            if life.pid is not None:
+                self._gone(life.name, life.attempt, life.pid, 0 if self._control.command else -signal.SIGKILL)
+
+    # -- what is decided elsewhere
+
+    def _feed(self, name: str, event: LifeEvent) -> None:
+        life, effects = step(self._lives[name], event, now=time.monotonic())
+        self._lives[name] = life
+        for effect in effects:
+            self._perform(name, effect)
+
+    def _perform(self, name: str, effect: Effect) -> None:
+        match effect:
+            case Spawn(attempt=attempt) if self._forkserver_lost:
+                self._feed(name, SpawnFailed(id=f"spawn-{name}-{attempt}", reason="the forkserver is gone"))
+            case Spawn(attempt=attempt):
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its loss is noticed when it is heard
+                    self._forks.spawn(name, attempt)
+            case Kill(pid=pid):
+                self._signal(pid, signal.SIGKILL)
+            case Terminate(pid=pid):
+                self._signal(pid, signal.SIGTERM)
+            case Log(kind=kind, message=message, cause=cause):
+                self._log(kind, message, cause, name)
+
+    def _signal(self, pid: int, number: signal.Signals) -> None:
+        """`pid` is a child of our forkserver that it has not reaped, so the number cannot belong to anybody else."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    def _log(self, kind: str, message: str, cause: str | None, component: str | None) -> None:
+        self._event_number += 1
+        event = Event(
+            id=f"{self._node}-{self._event_number}",
+            time=datetime.now(UTC),
+            kind=kind,
+            message=message,
+            component=component,
+            host=self._node,
+            cause=cause,
+        )
+        self._events.append(event)
+
+    # -- what the coordinator wants
+
+    def _obey(self, message: CoordinatorMessage) -> None:
+        match message:
+            case Ack(env_steps=env_steps):
+                self._acked_at = time.monotonic()
+                self._control.global_env_steps = env_steps
+            case Checkpoint(step=checkpoint):
+                if checkpoint > self._control.checkpoint_request:
+                    partial_folder(self._paths.checkpoints, checkpoint).mkdir(parents=True, exist_ok=True)
+                    self._control.checkpoint_request = checkpoint
+            case Stop(reason=reason):
+                self._stop_components(reason)
+            case Shutdown() | Refused():
+                self._over = True
+
+    def _stop_components(self, reason: str) -> None:
+        if self._control.command != Command.STOP:
+            self._control.command = Command.STOP
+            for name in self._lives:
+                self._feed(name, StopRequested(id=f"stop: {reason}"))
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._asked_to_stop = f"the agent received {signal.Signals(number).name}"
+
+    def _mind_orphanhood(self, now: float) -> None:
+        """No coordinator for too long, although the keeper restarts it: leave in good order rather than run unseen."""
+        if now - self._acked_at > self._plan.job.health.orphan_timeout:
+            self._over = True
+            self._log("agent.orphaned", "no coordinator answers: a last checkpoint, then everybody leaves", None, None)
+            append_line(self._paths.events, self._events[-1].model_dump_json())

@@ -1,0 +1,80 @@
+"""The agent's side of its forkserver."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from runtime.control import fork_protocol as protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runtime.resources import Resources
+
+
+#: One thread a process until the plan says otherwise: libraries read these when they are loaded.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class ForkClient:
+    """Starts a forkserver and talks to it. Start it as early as possible: its imports take longest of all."""
+
+    def __init__(self) -> None:
+        self._end, other = protocol.channel()
+        with other:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "runtime", "forkserver", str(other.fileno())],
+                pass_fds=(other.fileno(),),
+                stdin=subprocess.DEVNULL,
+                env=os.environ | dict.fromkeys(_THREADS, "1"),
+                process_group=0,  # a signal meant for the agent's group is not for the guardian
+            )
+        self._lifeline: tuple[int, int] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Readable when there is a message to receive."""
+        return self._end.fileno()
+
+    def set_up(self, root: Path, resume_from: Path | None, resources: Resources) -> None:
+        """Hand over the run and all its descriptors."""
+        protocol.send(
+            self._end, protocol.Setup(root=str(root), resume_from=str(resume_from) if resume_from else None)
+        )
+        self._lifeline = os.pipe2(os.O_CLOEXEC)
+        names, descriptors = resources.descriptors()
+        names += ["lifeline:r", "lifeline:w"]
+        protocol.send_descriptors(self._end, names, [*descriptors, *self._lifeline])
+
+    def spawn(self, component: str, attempt: int) -> None:
+        """Order a fork; answered by `Forked` or `ForkFailed`."""
+        protocol.send(self._end, protocol.SpawnOrder(component=component, attempt=attempt))
+
+    def receive(self) -> protocol.Message | None:
+        """The next message, None if the forkserver is gone; call when readable."""
+        try:
+            message, _ = protocol.receive(self._end)
+        except ConnectionResetError:
+            return None
+        return message
+
+    def hang_up(self, timeout_s: float) -> None:
+        """Close the channel, on which the forkserver winds up and leaves; kill it if it does not."""
+        self._end.close()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._lifeline is not None:
+            for descriptor in self._lifeline:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+            self._lifeline = None

@@ -1,0 +1,144 @@
+"""The forkserver: imports torch once, forks components from there, and is their guardian if the agent dies.
+
+It has one thread and no state but its children. Its agent's death shows as end-of-file on the channel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.contract.paths import RunPaths
+from runtime.control import fork_protocol as protocol
+from runtime.control.orphans import wind_up
+from runtime.control.process import run_component
+from runtime.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A component process of ours; `pidfd` becomes readable when it ends."""
+
+    component: str
+    attempt: int
+    pid: int
+    pidfd: int
+
+
+class Forkserver:
+    """Serves one run."""
+
+    def __init__(self, channel: socket.socket, paths: RunPaths, resume_from: Path | None, resources: Resources) -> None:
+        self._channel = channel
+        self._paths = paths
+        self._resume_from = resume_from
+        self._resources = resources
+        self._children: dict[int, Child] = {}
+        self._lifeline = (resources.raw("lifeline:r"), resources.raw("lifeline:w"))
+
+    def serve(self) -> None:
+        """Fork and report until the agent hangs up, then wind the run up."""
+        while True:
+            poller = select.poll()
+            poller.register(self._channel, select.POLLIN)
+            for pidfd in self._children:
+                poller.register(pidfd, select.POLLIN)
+            for descriptor, _ in poller.poll():
+                if descriptor in self._children:
+                    self._reap(self._children.pop(descriptor))
+                elif not self._obey():
+                    wind_up(
+                        self._paths, self._resources, {child.pid: child.component for child in self._children.values()}
+                    )
+                    return
+
+    def _obey(self) -> bool:
+        message, _ = protocol.receive(self._channel)
+        if message is None:
+            return False
+        assert isinstance(message, protocol.SpawnOrder)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._say(
+                protocol.ForkFailed(component=message.component, attempt=message.attempt, reason=error.strerror or "")
+            )
+            return True
+        if pid == 0:
+            self._become(message)
+        pidfd = os.pidfd_open(pid)
+        self._children[pidfd] = Child(message.component, message.attempt, pid, pidfd)
+        self._say(protocol.Forked(component=message.component, attempt=message.attempt, pid=pid))
+        return True
+
+    def _become(self, order: protocol.SpawnOrder) -> None:
+        """In the child: drop what is the forkserver's, run the component, leave without any cleanup of the parent's."""
+        self._channel.close()
+        for pidfd in self._children:
+            os.close(pidfd)
+        os.close(self._lifeline[1])
+        code = 70
+        try:
+            code = run_component(
+                order.component, order.attempt, self._paths, self._resume_from, self._resources, self._lifeline[0]
+            )
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self, child: Child) -> None:
+        _, status = os.waitpid(child.pid, 0)
+        os.close(child.pidfd)
+        code = os.waitstatus_to_exitcode(status)
+        self._say(protocol.Gone(component=child.component, attempt=child.attempt, pid=child.pid, status=code))
+
+    def _say(self, message: protocol.Message) -> None:
+        """A dead agent is noticed at the next look at the channel, not here."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            protocol.send(self._channel, message)
+
+
+def main(argv: list[str]) -> int:
+    """`python -m runtime forkserver FD`: import, then wait for the run on the channel."""
+    channel = socket.socket(fileno=int(argv[0]))
+    channel.set_inheritable(False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _import_heavy()
+    message, _ = protocol.receive(channel)
+    if message is None:
+        return 0
+    assert isinstance(message, protocol.Setup)
+    names: list[str] = []
+    descriptors: list[int] = []
+    more = True
+    while more:
+        part, found = protocol.receive(channel)
+        if part is None:
+            return 0
+        assert isinstance(part, protocol.Descriptors)
+        names += part.names
+        descriptors += found
+        more = part.more
+    resume_from = Path(message.resume_from) if message.resume_from else None
+    forkserver = Forkserver(channel, RunPaths(Path(message.root)), resume_from, Resources.attach(names, descriptors))
+    protocol.send(channel, protocol.Ready())
+    forkserver.serve()
+    return 0
+
+
+def _import_heavy() -> None:
+    """What every component needs, once; then keep these objects out of the collector's sight, so pages stay shared."""
+    import runtime.assembly
+
+    del runtime.assembly
+    gc.collect()
+    gc.freeze()

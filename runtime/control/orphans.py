@@ -1,0 +1,99 @@
+"""What the forkserver does when its agent is gone: one last checkpoint, then everybody leaves.
+
+The manifest is the coordinator's business (it knows the run's counters): the guardian makes the components write their
+shards, sees them out, and says in `orphaned.json` that it is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from runtime.components.ports import partial_folder
+from runtime.contract.files import write_whole
+from runtime.contract.model import View
+from runtime.contract.plan import Plan
+from runtime.contract.states import Role
+from runtime.memory.block import StatsBlock
+from runtime.memory.control import Command, ControlBlock
+from runtime.resources import BLOCKS, CONTROL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from runtime.contract.paths import RunPaths
+    from runtime.resources import Resources
+
+_LOOK_EVERY_S = 0.05
+
+
+class OrphanRecord(View):
+    """What became of the components of a dead agent."""
+
+    step: int | None  #: the checkpoint whose shards are whole, none if there is none
+    reason: str
+
+
+def wind_up(paths: RunPaths, resources: Resources, children: Mapping[int, str]) -> None:
+    """Returns when no child is left. `children` are pids (our own children) and component names."""
+    control = ControlBlock(resources.segment(CONTROL))
+    if control.command:
+        _see_out(children, grace_s=Plan.model_validate_json(paths.plan.read_bytes()).job.health.stop_grace)
+        return
+    plan = Plan.model_validate_json(paths.plan.read_bytes())
+    control.orphaned = True
+    step = max(control.global_env_steps, control.checkpoint_request + 1)
+    partial_folder(paths.checkpoints, step).mkdir(parents=True, exist_ok=True)
+    control.checkpoint_request = step
+    blocks = {
+        placement.name: StatsBlock(resources.segment(BLOCKS), index)
+        for index, placement in enumerate(plan.placements)
+        if placement.role in (Role.LEARNER, Role.BUFFER)
+    }
+    whole = _wait_until(
+        lambda: all(block.checkpoint_done >= step for block in blocks.values()),
+        give_up=lambda: set(blocks) - set(_alive(children).values()) != set(),
+        timeout_s=plan.job.health.checkpoint,
+    )
+    control.command = Command.STOP
+    _see_out(children, grace_s=plan.job.health.stop_grace)
+    reason = "its agent is gone" if whole else "its agent is gone, and not every shard could be written"
+    write_whole(paths.orphaned, OrphanRecord(step=step if whole else None, reason=reason).model_dump_json())
+
+
+def _wait_until(done: Callable[[], bool], *, give_up: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        if give_up() or time.monotonic() > deadline:
+            return done()
+        time.sleep(_LOOK_EVERY_S)
+    return True
+
+
+def _alive(children: Mapping[int, str]) -> dict[int, str]:
+    alive = {}
+    for pid, name in children.items():
+        with contextlib.suppress(ChildProcessError):
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                alive[pid] = name
+    return alive
+
+
+def _see_out(children: Mapping[int, str], *, grace_s: float) -> None:
+    """Wait for all to leave; SIGKILL for those that do not."""
+    deadline = time.monotonic() + grace_s
+    for pid in children:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(descriptor)

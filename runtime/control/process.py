@@ -1,0 +1,62 @@
+"""A component's own process, from the fork on: log file, cores, threads, then the driver. Linux only."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from threadpoolctl import threadpool_limits
+
+from runtime.assembly import Assembly
+from runtime.components.driver import Driver, report_exit
+from runtime.contract.plan import Plan
+from runtime.contract.record import RunRecord
+
+if TYPE_CHECKING:
+    from runtime.contract.paths import RunPaths
+    from runtime.contract.plan import Placement
+    from runtime.resources import Resources
+
+
+def run_component(
+    name: str, attempt: int, paths: RunPaths, resume_from: Path | None, resources: Resources, lifeline: int
+) -> int:
+    """Live one life of a component; returns the exit code. An error ends in the log and in the exit report."""
+    _redirect_output(paths.log(name, attempt))
+    report = paths.exit_report(name, attempt)
+    try:
+        plan = Plan.model_validate_json(paths.plan.read_bytes())
+        record = RunRecord.model_validate_json(paths.record.read_bytes())
+        placement = next(p for p in plan.placements if p.name == name)
+        _settle(placement)
+        assembly = Assembly(plan, resources, paths, run_attempt=record.attempt, resume_from=resume_from)
+        block = assembly.block(name)
+        block.pid, block.attempt = os.getpid(), attempt
+        component = assembly.build(name, attempt)
+        resources.drop_unused()
+        return report_exit(report, name, attempt, Driver(component, block, assembly.control, lifeline).run())
+    except BaseException as error:  # whatever it was, it must reach the exit report: it is the only trace of this life
+        code = report_exit(report, name, attempt, error)
+        print(report.read_text(), file=sys.stderr)
+        return code
+
+
+def _redirect_output(log: Path) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # the stack of a component that hangs: kill -USR1 PID, then read its log
+
+
+def _settle(placement: Placement) -> None:
+    """Bind to the planned cores, as far as this machine still has them, with as many threads as planned."""
+    cores = set(placement.cores) & os.sched_getaffinity(0)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    threadpool_limits(placement.threads)
