@@ -85,7 +85,7 @@ def checkpoints(
     damaged = [item for item in known if item.problems]
     warnings = [f"checkpoint {item.step}: {'; '.join(item.problems)}" for item in damaged]
     if json:
-        listed = [{**item.model_dump(), "complete": not item.problems} for item in known]
+        listed = [item.model_dump() for item in known]
         emit_json("checkpoints", {"run_id": found.run_id, "action": action, "checkpoints": listed}, warnings=warnings)
     elif not known:
         note(f"{found.run_id} has no checkpoints")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ConfigDict
-
 from runtime.contract.model import View
 from tianjictl.errors import CheckpointProblem
 from tianjictl.runs.tool import runtime_tool
@@ -22,13 +20,13 @@ LATEST = "latest"
 class CheckpointView(View):
     """One checkpoint folder; `problems` is empty where it is complete and undamaged."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
     step: int
     path: str
     created_at: str | None = None  #: RFC 3339
+    age_s: float | None = None
     shape: str | None = None
     bytes: int = 0
+    complete: bool = True
     problems: tuple[str, ...] = ()
 
 
@@ -53,29 +51,9 @@ def choose_checkpoint(run: Run, wanted: str, skipped: Callable[[str], None]) -> 
 
     `latest` is the newest undamaged one: those passed over are told to `skipped`, with what is wrong with them.
     """
-    if wanted != LATEST and not wanted.isdigit():
+    if wanted != LATEST and not wanted.isdecimal():
         return checkpoint_at(wanted)
-    known = verify_checkpoints(run)
-    if wanted == LATEST:
-        for checkpoint in known:
-            if not checkpoint.problems:
-                return checkpoint
-            skipped(f"skipped checkpoint {checkpoint.step}: {'; '.join(checkpoint.problems)}")
-        what = "no checkpoint" if not known else f"no undamaged checkpoint among {len(known)}"
-        raise CheckpointProblem(
-            f"{run.run_id} has {what} in {run.paths.checkpoints}",
-            hint="nothing is started from scratch unasked: tianjictl launch JOB begins anew",
-        )
-    for checkpoint in known:
-        if checkpoint.step == int(wanted):
-            return _usable(checkpoint, newest_good(known))
-    steps = ", ".join(str(checkpoint.step) for checkpoint in known[:8]) or "none"
-    raise CheckpointProblem(f"{run.run_id} has no checkpoint of step {wanted}; it has {steps}", hint="use latest")
-
-
-def newest_good(known: list[CheckpointView]) -> CheckpointView | None:
-    """The newest undamaged one of a list that is newest first."""
-    return next((checkpoint for checkpoint in known if not checkpoint.problems), None)
+    return _find(run.paths.checkpoints, wanted, skipped)
 
 
 def checkpoint_at(wanted: str) -> CheckpointView:
@@ -83,20 +61,15 @@ def checkpoint_at(wanted: str) -> CheckpointView:
     path = Path(wanted).expanduser().absolute()
     if not path.is_dir():
         raise CheckpointProblem(f"there is no checkpoint folder {path}", hint="tianjictl checkpoints")
-    known = _views(runtime_tool(["checkpoints", "verify", str(path.parent)]))
-    for checkpoint in known:
-        if Path(checkpoint.path).resolve() == path.resolve():
-            return _usable(checkpoint, newest_good(known))
-    raise CheckpointProblem(f"{path} is not a checkpoint", hint="give a folder such as …/checkpoints/step-000000012000")
+    return _find(path.parent, str(path), lambda _line: None)
 
 
-def _usable(checkpoint: CheckpointView, good: CheckpointView | None) -> CheckpointView:
-    if not checkpoint.problems:
-        return checkpoint
-    hint = f"the newest undamaged one is of step {good.step}" if good else "no other one is undamaged"
-    raise CheckpointProblem(f"checkpoint {checkpoint.step} cannot be used: {'; '.join(checkpoint.problems)}", hint=hint)
+def _find(folder: Path, selector: str, skipped: Callable[[str], None]) -> CheckpointView:
+    answer = runtime_tool(["checkpoints", "find", str(folder), selector])
+    for line in answer["skipped"]:
+        skipped(str(line))
+    return CheckpointView.model_validate(answer["checkpoint"])
 
 
 def _views(answer: Any) -> list[CheckpointView]:
-    found = [CheckpointView.model_validate(item) for item in answer["checkpoints"]]
-    return sorted(found, key=lambda checkpoint: checkpoint.step, reverse=True)
+    return [CheckpointView.model_validate(item) for item in answer["checkpoints"]]

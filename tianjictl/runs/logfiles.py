@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from runtime.contract.paths import RunPaths
 
-_NAME = re.compile(r"(?P<component>.+)\.(?P<attempt>\d+)\.log")
+_NAME = re.compile(r"(?P<component>.+?)(?:\.(?P<attempt>\d+))?\.log")
 _BLOCK = 65536
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogFile:
-    """What one life of a component wrote."""
+    """What one life of a component wrote; attempt 0 where one file takes all lives, as for the agent."""
 
     component: str
     attempt: int
@@ -29,7 +29,7 @@ def log_files(paths: RunPaths) -> list[LogFile]:
     """All log files, by component, then attempt. A component's name sorts by its number: actor-2 before actor-10."""
     names = paths.logs.iterdir() if paths.logs.is_dir() else ()
     matches = ((_NAME.fullmatch(path.name), path) for path in names)
-    found = [LogFile(match["component"], int(match["attempt"]), path) for match, path in matches if match]
+    found = [LogFile(match["component"], int(match["attempt"] or 0), path) for match, path in matches if match]
     return sorted(found, key=lambda file: (_natural(file.component), file.attempt))
 
 
