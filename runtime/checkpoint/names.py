@@ -1,0 +1,35 @@
+"""Names inside the checkpoints folder of a run."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITER_LOCK = ".writer"  #: locked by the process that will complete a partial checkpoint
+FAILURE_SUFFIX = ".failed"  #: of a note that a component could not write its shard, and why
+
+_STEP = re.compile(r"(?:step|\.tmp|\.replaced)-(\d{12,})")
+
+
+def step_folder(checkpoints: Path, step: int) -> Path:
+    """A complete checkpoint."""
+    return checkpoints / f"step-{step:012d}"
+
+
+def partial_folder(checkpoints: Path, step: int) -> Path:
+    """Where the shards of a checkpoint gather until its manifest is written."""
+    return checkpoints / f".tmp-{step:012d}"
+
+
+def replaced_folder(checkpoints: Path, step: int) -> Path:
+    """An older checkpoint of the same step, for the moment between two renames."""
+    return checkpoints / f".replaced-{step:012d}"
+
+
+def step_of(folder: Path) -> int | None:
+    """The step in a folder's name, or none where it is no name of ours."""
+    match = _STEP.fullmatch(folder.name)
+    return int(match[1]) if match else None
