@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def log_softmax(logits_NA: Floats) -> Floats:
     """logits − log Σ exp(logits) along the last axis, [N, A]; stable for any finite logits. Keeps the memory order."""
-    shifted_NA = logits_NA - logits_NA.max(axis=1)[:, None]
+    shifted_NA: Floats = logits_NA - logits_NA.max(axis=1)[:, None]
     total_N = np.exp(shifted_NA).sum(axis=1)
     np.subtract(shifted_NA, np.log(total_N)[:, None], out=shifted_NA)
     return shifted_NA

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Mlp:
     """One tower over views of flat parameters (and of flat gradients, where it is trained).
 
-    Buffers hold up to `rows` rows and are reused: what `forward` returns is valid until the next call. It is column-major
-    (each output's N values lie side by side), which makes sums and maxima over a few outputs several times faster.
+    Buffers hold up to `rows` rows and are reused: what `forward` returns is valid until the next call. It is
+    column-major (each output's N values lie side by side): sums and maxima over a few outputs are several times faster.
     Legend: N rows, weights [in, out].
     """
 

@@ -29,14 +29,17 @@ class NumpyPolicy:
         """Take over new parameters (flat, copied: one memcpy)."""
         np.copyto(self._params, params)
 
-    def act(self, obs_B: Array, action_B: Ints, logp_B: Floats | None = None, epsilon: float | Array = 0.0) -> None:
+    def act(
+        self, obs_B: Array, action_B: Ints, logits_out_BA: Floats | None = None, epsilon: float | Array = 0.0
+    ) -> None:
         """Choose actions into `action_B`.
 
-        Actor-critic: sampled from the softmax; their log-probabilities go into `logp_B` where given. Q: the greedy
-        action, or with probability `epsilon` (one for all, or one per environment) any action, uniformly.
+        Actor-critic: sampled from the softmax; the logits go into `logits_out_BA` where given, for `log_probs_of` later
+        on many steps at once. Q: the greedy action, or with probability `epsilon` (one for all, or one per environment)
+        any action, uniformly.
         """
         if self.spec.kind == "actor-critic":
-            self._sample(obs_B, action_B, logp_B)
+            self._sample(obs_B, action_B, logits_out_BA)
         else:
             self._explore(obs_B, action_B, epsilon)
 
@@ -59,15 +62,18 @@ class NumpyPolicy:
         np.copyto(flat, obs_B.reshape(len(obs_B), -1), casting="unsafe")
         return flat
 
-    def _sample(self, obs_B: Array, action_B: Ints, logp_B: Floats | None) -> None:
-        log_probs_BA = log_softmax(self.scores(obs_B))
-        # Inverse transform sampling: the action is the number of cumulated probabilities that lie below a uniform draw.
-        # The last cumulated value is 1 up to rounding and is left out, so the action is always one that exists.
-        uniform_B = self._rng.random(len(action_B), dtype=np.float32)
-        below_BA = np.cumsum(np.exp(log_probs_BA[:, :-1]), axis=1) <= uniform_B[:, None]
-        np.sum(below_BA, axis=1, out=action_B)
-        if logp_B is not None:
-            logp_B[:] = Picks(action_B).of(log_probs_BA)
+    def _sample(self, obs_B: Array, action_B: Ints, logits_out_BA: Floats | None) -> None:
+        logits_AB = self.scores(obs_B).T
+        if logits_out_BA is not None:
+            logits_out_BA[...] = logits_AB.T
+        # Inverse transform sampling: the action is the number of cumulated weights that lie below a uniform draw from
+        # their sum. The last one is left out, so the action is always one that exists. Columns of the logits are
+        # contiguous, so running along A is a few operations on whole rows.
+        weight_AB = np.exp(logits_AB - np.maximum.reduce(logits_AB, axis=0))
+        np.add.accumulate(weight_AB, axis=0, out=weight_AB)
+        drawn_B = self._rng.random(len(action_B), dtype=np.float32)
+        drawn_B *= weight_AB[-1]
+        np.add.reduce(weight_AB[:-1] <= drawn_B, axis=0, out=action_B)
 
     def _explore(self, obs_B: Array, action_B: Ints, epsilon: float | Array) -> None:
         self.greedy(obs_B, action_B)
