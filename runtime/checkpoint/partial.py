@@ -33,15 +33,23 @@ class PartialCheckpoint:
         self.checkpoints = checkpoints
         self.step = step
         self.folder = partial_folder(checkpoints, step)
-        with writing(f"checkpoint {step}", checkpoints):
-            if not adopt:
-                shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(parents=True, exist_ok=adopt)
-            # Locked before it gets its name: whoever finds the name without the lock knows that its owner is dead.
-            unnamed = self.folder / f"{WRITER_LOCK}-new"
-            self._lock: int | None = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            unnamed.rename(self.folder / WRITER_LOCK)
+        self._lock: int | None = None
+        try:
+            with writing(f"checkpoint {step}", checkpoints):
+                if not adopt:
+                    shutil.rmtree(self.folder, ignore_errors=True)
+                self.folder.mkdir(parents=True, exist_ok=adopt)
+                self._take_lock()
+        except CheckpointError:
+            self.abandon()
+            raise
+
+    def _take_lock(self) -> None:
+        """Locked before it gets its name: whoever finds the name without the lock knows that its owner is dead."""
+        unnamed = self.folder / f"{WRITER_LOCK}-new"
+        self._lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unnamed.rename(self.folder / WRITER_LOCK)
 
     def complete(self, manifest: Manifest, shards: Iterable[str]) -> Path:
         """Seal and rename: the finished folder, durable. `shards` are the components that must be in it.
