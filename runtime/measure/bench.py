@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runtime.contract.measurement import MeasureRequest
     from runtime.memory.ring import Slot
 
+_End = TypeVar("_End", Producer, Consumer)
 _ACTOR, _BUFFER, _LEARNER = "actor-0", "buffer-0", "learner-0"
 _ENDS = 0.02  #: share of made-up steps that end an episode
 
@@ -87,7 +88,8 @@ class Bench:
         samples = int(trained.get("samples_trained")) - before
         return samples / learner_s, buffer_s / fragments
 
-    def _end(self, kind: type) -> object:
+    def _end(self, kind: type[_End]) -> _End:
+        """One end of the fragment ring."""
         return kind(
             self._resources.segment(self._ring),
             self._assembly.wiring.rings[self._ring],

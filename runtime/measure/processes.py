@@ -56,7 +56,7 @@ def _work_for_ever(core: int, begin: Callable[[], Callable[[], object]], say_rea
         while True:
             work()
     except BaseException as error:  # a forked copy must not unwind into the parent's code
-        print(f"a busy neighbour failed: {type(error).__name__}: {error}", file=sys.stderr)
+        os.write(2, f"a busy neighbour failed: {type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(1)
 

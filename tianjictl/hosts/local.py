@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import subprocess
@@ -27,8 +26,7 @@ class LocalHost:
         """Text of every readable file that matches a shell pattern; what cannot be read is left out."""
         found: dict[str, str] = {}
         for pattern in patterns:
-            paths = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
-            for path in paths:
+            for path in _matching(pattern):
                 try:
                     with Path(path).open("rb") as file:
                         found[path] = file.read(_READ_LIMIT).decode("utf-8", "replace")
@@ -52,3 +50,10 @@ class LocalHost:
     def affinity(self) -> tuple[int, ...] | None:
         """CPU numbers that this process may run on, as the kernel says."""
         return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def _matching(pattern: str) -> list[str]:
+    """Paths that match an absolute shell pattern, in order; a pattern without wildcards is the path itself."""
+    if not any(sign in pattern for sign in "*?["):
+        return [pattern]
+    return sorted(str(path) for path in Path("/").glob(pattern.lstrip("/")))

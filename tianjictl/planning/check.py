@@ -18,7 +18,13 @@ _SLACK = 1e-4  #: shares are written with six digits
 
 def check(plan: Plan, problem: Problem) -> list[str]:
     """Every way in which the plan breaks a limit of the problem or contradicts itself; empty if none."""
-    return [*_counts(plan, problem), *_cores(plan, problem), *_sizes(plan), *_memory(plan, problem), *_rates(plan, problem)]
+    return [
+        *_counts(plan, problem),
+        *_cores(plan, problem),
+        *_sizes(plan),
+        *_memory(plan, problem),
+        *_rates(plan, problem),
+    ]
 
 
 def _counts(plan: Plan, problem: Problem) -> Iterator[str]:
@@ -47,7 +53,11 @@ def _cores(plan: Plan, problem: Problem) -> Iterator[str]:
     for placement in plan.placements:
         if placement.host != problem.host.name:
             yield f"{placement.name} is on {placement.host}, which is not a host of the problem"
-        if not placement.cores or not set(placement.cores) <= usable or len(set(placement.cores)) != len(placement.cores):
+        if (
+            not placement.cores
+            or not set(placement.cores) <= usable
+            or len(set(placement.cores)) != len(placement.cores)
+        ):
             yield f"{placement.name} is pinned to CPUs {placement.cores}, usable are {tuple(sorted(usable))}"
         wanted = len(placement.cores) if placement.role is Role.LEARNER else 1
         if placement.threads != wanted:

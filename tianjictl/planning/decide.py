@@ -55,7 +55,7 @@ def _of_one_shape(problem: Problem) -> Solution:
     fitting = [choice for choice in candidates if fits(alone, choice)] or [start]
     rates = problem.rates
     if rates is None or len(fitting) == 1:
-        return Solution(fitting[0], "optimal (the only placement of this shape)" if rates else _UNMEASURED)
+        return Solution(fitting[0], _why_alone(problem, alone, start))
 
     def merit(choice: Choice) -> tuple[float, int]:
         return throughput(problem, choice, rates).balanced, -choice.cores
@@ -63,4 +63,11 @@ def _of_one_shape(problem: Problem) -> Solution:
     return Solution(max(fitting, key=merit), f"optimal (all {len(fitting)} core counts compared)")
 
 
-_UNMEASURED = "fixed by the job"
+def _why_alone(problem: Problem, alone: Problem, start: Choice) -> str:
+    """Say `optimal` only where nothing else is possible."""
+    wider = replace(start, learner_cores=start.learner_cores + 1)
+    if problem.learner_cores is None and problem.rates is None and fits(alone, wider):
+        return "one core per learner (nothing measured)"
+    if problem.learners is None or problem.actors is None:
+        return "optimal (the only shape that fits)"
+    return "optimal (the only placement of this shape)"

@@ -1,4 +1,4 @@
-"""Why the plan is as it is, in sentences with numbers: what binds, who idles, the critical path, the next best shape."""
+"""Why the plan is as it is, in sentences with numbers: what binds, who idles, the critical path, what comes next."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ class CriticalPath:
 def predict(problem: Problem, choice: Choice, sizes: Sizes) -> Prediction:
     """Rates the run should reach and why; without measured rates only the words."""
     if problem.rates is None:
-        lines = (*_sharing_lines(problem, choice), "nothing was measured, so no rates are predicted")
-        return Prediction(explanation=lines)
+        return Prediction(explanation=tuple(_sharing_lines(problem, choice)))
     limits = throughput(problem, choice, problem.rates)
     return Prediction(
         env_steps_per_s=_rounded(limits.achieved / problem.trained_per_step),
@@ -68,9 +67,7 @@ def critical_path(problem: Problem, choice: Choice, sizes: Sizes, rates: Rates) 
     )
 
 
-def explain(
-    problem: Problem, choice: Choice, sizes: Sizes, limits: Throughput, rates: Rates
-) -> tuple[str, ...]:
+def explain(problem: Problem, choice: Choice, sizes: Sizes, limits: Throughput, rates: Rates) -> tuple[str, ...]:
     """Sentences for a person, the most important first."""
     lines = [_binding_line(problem, limits)]
     lines += _sharing_lines(problem, choice)
@@ -78,8 +75,8 @@ def explain(
     path = critical_path(problem, choice, sizes, rates)
     verdict = "receiving is hidden behind sampling" if path.hidden else "the receiver is the critical path"
     lines.append(
-        f"critical path: T_round = max(T_sp, N_A·T_rv) = max({_ms(path.sample_s)}, "
-        f"{path.actors} × {_ms(path.receive_s)}) = {_ms(path.round_s)} per fragment of {sizes.fragment_samples}: {verdict}"
+        f"critical path: T_round = max(T_sp, N_A·T_rv) = max({_ms(path.sample_s)}, {path.actors} × "
+        f"{_ms(path.receive_s)}) = {_ms(path.round_s)} per fragment of {sizes.fragment_samples}: {verdict}"
     )
     if (other := next_best(problem, choice, rates)) is not None:
         gain = throughput(problem, other, rates).achieved / limits.achieved - 1.0

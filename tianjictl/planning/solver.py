@@ -8,8 +8,8 @@ Variables: G learners with c cores each, N actors, and the throughput T in a uni
     T·b/ratio ≤ G                         receivers, a core each
     G ≤ N,  N + G·c ≤ M,  memory, elastic range
 
-Lexicographic: the largest T (equal means: to a millionth), then the fewest cores, then the fewest learners, then the fewest actors. One worker, a
-fixed seed and a limit in deterministic time give the same answer on every run.
+Lexicographic: the largest T (equal means: to a millionth), then the fewest cores, then the fewest learners, then the
+fewest actors. One worker, a fixed seed and a limit in deterministic time give the same answer on every run.
 """
 
 from __future__ import annotations

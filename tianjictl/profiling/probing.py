@@ -64,7 +64,7 @@ class EnvProbe:
                 return EnvSpec.model_validate_json(_last_line(out))
             except ValidationError as error:
                 raise TianjiError(f"the probe of {self._config.id} gave no description: {error}") from error
-        raise UsageProblem(_told(out, err) or f"environment {self._config.id}: the probe ended without a word")
+        raise _failure(out, err, f"asking environment {self._config.id} for its shapes")
 
 
 def measure(request: MeasureRequest, progress: Callable[[MeasureProgress], None]) -> MeasureReport:
@@ -96,15 +96,15 @@ def measure(request: MeasureRequest, progress: Callable[[MeasureProgress], None]
         process.stderr.close()
     if code == 0:
         return MeasureReport.model_validate_json(_last_line(out))
-    raise UsageProblem(f"measuring failed: {_told(out, ''.join(other)) or f'exit code {code}'}")
+    raise _failure(out, "".join(other), "measuring this machine")
 
 
-def _told(out: str, err: str) -> str:
-    """The error a node's program reported, else the last line it wrote."""
+def _failure(out: str, err: str, doing: str) -> TianjiError:
+    """What a node's program reported itself is about the job; anything else is its crash, with its last words."""
     try:
-        return str(json.loads(_last_line(out))["error"])
+        return UsageProblem(str(json.loads(_last_line(out))["error"]))
     except (ValueError, KeyError, TypeError):
-        return _last_line(err)
+        return TianjiError(f"{doing} failed: {_last_line(err) or 'it ended without a word'}")
 
 
 def _last_line(text: str) -> str:

@@ -13,11 +13,26 @@ from runtime.contract.plan import Sizes
 from tianjictl.profiling.facts.host import HostFacts
 
 #: Settings that change what is learnt but not how long it takes. Whatever is not named here is part of the key.
-_COST_FREE = frozenset(
-    "learning_rate learning_rate_end learning_rate_decay_steps gamma gae_lambda clip value_clip value_coefficient "
-    "entropy_coefficient max_grad_norm max_lag target_update target_tau learning_starts epsilon_start epsilon_end "
-    "epsilon_steps huber_delta".split()
-)
+_COST_FREE = {
+    "learning_rate",
+    "learning_rate_end",
+    "learning_rate_decay_steps",
+    "gamma",
+    "gae_lambda",
+    "clip",
+    "value_clip",
+    "value_coefficient",
+    "entropy_coefficient",
+    "max_grad_norm",
+    "max_lag",
+    "target_update",
+    "target_tau",
+    "learning_starts",
+    "epsilon_start",
+    "epsilon_end",
+    "epsilon_steps",
+    "huber_delta",
+}
 
 
 class HostProfile(Document):
@@ -43,7 +58,7 @@ class ClusterProfile(Document):
 
 def profile_key(facts: HostFacts, job: Job, sizes: Sizes) -> str:
     """Fingerprint of everything that would make old rates wrong: machine, limits, packages, job's env and network."""
-    algorithm = job.algorithm.model_dump(mode="json", exclude=set(_COST_FREE))
+    algorithm = job.algorithm.model_dump(mode="json", exclude=_COST_FREE)
     return digest_of(
         {
             "boot": facts.boot_id or facts.machine_id,

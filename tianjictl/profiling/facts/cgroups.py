@@ -53,10 +53,10 @@ def hierarchies(cgroup: str, mountinfo: str) -> list[Hierarchy]:
             continue
         root, mount = fields[3], fields[4]
         options = set(kinds[2].split(",")) if kinds[0] == "cgroup" else {""}
-        names = options & groups.keys()
-        if names:
-            controllers = frozenset(names - {""})
-            found.append(Hierarchy(controllers, _folders(mount, root, groups[min(names)])))
+        bound = options & groups.keys()
+        if bound:
+            controllers = frozenset(bound - {""})
+            found.append(Hierarchy(controllers, _folders(mount, root, groups[min(bound)])))
     return found
 
 
@@ -100,7 +100,8 @@ def parse(files: Mapping[str, str]) -> CgroupLimits:
         if not text:
             continue
         if name == "cpu.max":
-            quotas += _quota(path, *(text.split() + ["100000"])[:2])
+            quota, _, period = text.partition(" ")
+            quotas += _quota(path, quota, period or "100000")
         elif name == "cpu.cfs_quota_us":
             quotas += _quota(path, text, files.get(posixpath.join(posixpath.dirname(path), "cpu.cfs_period_us"), ""))
         elif name.startswith("cpuset."):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pydantic import Field
+
 from runtime.contract.model import Document
 from tianjictl.profiling.facts import cgroups, cpus
 from tianjictl.profiling.facts.cpus import CpuFacts, Source
@@ -62,7 +64,7 @@ class HostFacts(Document):
     machine_id: str = ""
     kernel: str = ""
     python: str = ""
-    packages: dict[str, str] = {}
+    packages: dict[str, str] = Field(default_factory=dict)
     open_files: int | None = None  #: soft limit of descriptors per process
     processes: int | None = None  #: soft limit of processes of this user
 

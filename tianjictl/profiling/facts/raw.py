@@ -11,6 +11,8 @@ from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Protocol
 
+from pydantic import Field
+
 from runtime.contract.model import Document
 from tianjictl.profiling.facts.cgroups import cgroup_files
 
@@ -43,7 +45,8 @@ PACKAGES = ("gymnasium", "numpy", "torch", "pydantic", "tianjictl")
 class FactReader(Protocol):
     """A host that can be read: this machine, or one across a connection."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def read(self, patterns: Sequence[str]) -> dict[str, str]: ...
 
@@ -64,12 +67,12 @@ class RawFacts(Document):
     """Everything the parsers look at."""
 
     host: str
-    files: dict[str, str] = {}
-    commands: dict[str, str] = {}
+    files: dict[str, str] = Field(default_factory=dict)
+    commands: dict[str, str] = Field(default_factory=dict)
     affinity: tuple[int, ...] | None = None
     disk: RawDisk | None = None
     python: str = ""
-    packages: dict[str, str] = {}
+    packages: dict[str, str] = Field(default_factory=dict)
 
 
 def gather(reader: FactReader, *, run_folder: Path, devices: bool = False) -> RawFacts:

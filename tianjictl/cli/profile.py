@@ -1,0 +1,146 @@
+"""`tianjictl profile`: facts of this machine and, with a job, its measured rates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tianjictl.cli.options import Algo, Env, Json, Set
+
+if TYPE_CHECKING:
+    from runtime.contract.job import Job
+    from runtime.contract.measurement import MeasureReport, Spread
+    from tianjictl.profiling.facts.host import HostFacts
+    from tianjictl.profiling.profile import ClusterProfile
+
+JobFile = Annotated[
+    Path | None, typer.Argument(metavar="[JOB]", help="Job to measure for; without one only facts are gathered.")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile to a file.")]
+Refresh = Annotated[bool, typer.Option("--refresh", help="Measure again, even if nothing has changed.")]
+
+
+def profile(
+    job: JobFile = None,
+    output: Output = None,
+    json: Json = False,
+    refresh: Refresh = False,
+    env: Env = None,
+    algo: Algo = None,
+    overrides: Set = None,
+) -> int:
+    """Measure this machine: cores, memory, environment and learner speed."""
+    from tianjictl.cli.output import emit_json, note
+    from tianjictl.profiling import store
+
+    found = _profile(job, env, algo, overrides or [], refresh=refresh)
+    if output is not None:
+        store.save(found, output)
+    if json:
+        emit_json("profile", found)
+        return 0
+    for host in found.hosts:
+        _print_facts(host.facts)
+        if host.measured is not None:
+            _print_rates(host.measured)
+    if output is not None:
+        note(f"written to {output}")
+    return 0
+
+
+def _profile(
+    job: Path | None, env: str | None, algo: str | None, overrides: list[str], *, refresh: bool
+) -> ClusterProfile:
+    from datetime import UTC, datetime
+
+    from tianjictl.profiling.local import local_facts
+    from tianjictl.profiling.profile import ClusterProfile, HostProfile, inventory_digest
+
+    facts = local_facts(devices=True)
+    if job is None and env is None and algo is None:
+        return ClusterProfile(
+            key=inventory_digest(facts), created_at=datetime.now(UTC), hosts=(HostProfile(facts=facts),)
+        )
+    from runtime.contract.job_file import JobError, load_job
+    from tianjictl.errors import UsageProblem
+
+    try:
+        loaded = load_job(job, overrides=overrides, env=env, algo=algo)
+    except JobError as error:
+        first, *rest = [str(problem) for problem in error.problems]
+        raise UsageProblem(first, details=tuple(rest)) from error
+    return _measured(loaded, facts, refresh=refresh)
+
+
+def _measured(job: Job, facts: HostFacts, *, refresh: bool) -> ClusterProfile:
+    from runtime.contract.sizes import SizesError
+    from tianjictl.cli.output import note
+    from tianjictl.errors import UsageProblem
+    from tianjictl.launching.local_plan import progress_line
+    from tianjictl.profiling import store
+    from tianjictl.profiling.local import measured_profile, measured_sizes
+    from tianjictl.profiling.probing import EnvProbe
+    from tianjictl.profiling.profile import profile_key
+
+    try:
+        with EnvProbe(job.env) as probe:
+            spec = probe.spec()
+        known = None if refresh else store.cached(profile_key(facts, job, measured_sizes(job, spec)))
+        if known is not None:
+            note("nothing has changed since this was measured; --refresh measures again")
+            return known
+        return measured_profile(job, spec, facts, progress=lambda step: note(progress_line(step)))
+    except SizesError as error:
+        raise UsageProblem(error.message, hint=error.hint) from error
+
+
+def _print_facts(facts: HostFacts) -> None:
+    from tianjictl.cli.output import print_table, say
+    from tianjictl.profiling.facts.cpulist import format_cpulist
+
+    cpu, memory = facts.cpu, facts.memory
+    say(f"{facts.name}: {cpu.model}", style="bold")
+    packages = {core.package for core in cpu.allowed}
+    nodes = {core.numa for core in cpu.allowed}
+    physical = {(core.package, core.core) for core in cpu.allowed}
+    say(
+        f"usable: {len(cpu.usable)} CPUs ({format_cpulist(cpu.usable)}), {cpu.capacity:g} CPUs' worth of time; "
+        f"{len(physical)} physical cores, {len(packages)} package(s), {len(nodes)} NUMA node(s)"
+    )
+    print_table(("limit", "says"), [(source.name, source.says) for source in (*cpu.sources, *memory.sources)])
+    disk = facts.disk
+    say(
+        f"memory: {memory.limit_bytes / 2**30:.1f} GiB"
+        + (f", disk free: {disk.free_bytes / 2**30:.1f} GiB" if disk else "")
+    )
+    for nic in facts.nics:
+        speed = f"{nic.mbit_per_s} Mbit/s" if nic.mbit_per_s else "speed unknown"
+        say(f"network: {nic.name} {'up' if nic.up else 'down'}, {speed}")
+    for gpu in facts.gpus:
+        say(f"gpu: {gpu.index} {gpu.name} {gpu.memory_mib or '?'} MiB")
+    say(f"python {facts.python}, " + ", ".join(f"{name} {version}" for name, version in facts.packages.items()))
+
+
+def _print_rates(measured: MeasureReport) -> None:
+    from tianjictl.cli.output import print_table, say
+
+    rows: list[tuple[str, str, str]] = []
+    for actor in measured.actors:
+        beside = "alone" if actor.busy_neighbours == 0 else f"beside {actor.busy_neighbours} busy"
+        rows.append((f"actor, {actor.num_envs} envs, {beside}", *_shown(actor.steps_per_s, "steps/s")))
+    rows += [
+        (f"learner, {learner.cores} core(s)", *_shown(learner.samples_per_s, "samples/s"))
+        for learner in measured.learners
+    ]
+    rows.append(("buffer, per fragment (T_rv)", *_shown(measured.buffer_s_per_fragment, "µs", scale=1e6)))
+    rows.append(("copying memory", *_shown(measured.memcpy_mb_per_s, "MB/s")))
+    rows.append(("writing a checkpoint", *_shown(measured.checkpoint_mb_per_s, "MB/s")))
+    say()
+    print_table(("measured", "median", "range"), rows, right=(1,))
+
+
+def _shown(spread: Spread, unit: str, *, scale: float = 1.0) -> tuple[str, str]:
+    median, low, high = (f"{value * scale:,.0f}" for value in (spread.median, spread.low, spread.high))
+    return f"{median} {unit}", f"{low} … {high} ({spread.repeats})"
