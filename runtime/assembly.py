@@ -143,12 +143,12 @@ class Assembly:
         memory = self.wiring.replays[name].views(self._resources.segment(name).memory)
         rng = np.random.default_rng(self._seed(placement, attempt))
         if self._resume_from is not None and attempt == 1:
-            restore_replay(self._resume_from, self.plan, placement.group, memory)
+            restore_replay(self._resume_from, self.plan, placement.group, memory, rng)
         exact = self.plan.job.training.dependencies is not Dependencies.RELAXED
         slack = 0.0 if exact else max(4.0 * sizes.batch_size, algorithm.samples_per_insert * sizes.fragment_samples)
         pace = Pace(algorithm.samples_per_insert, algorithm.learning_starts, slack)
         replay = Replay(memory, algorithm.replay, sizes.buffer_size, rng)
-        return ReplayBuffer(placement.name, ports, replay, memory, algorithm, pace, sizes.batch_size)
+        return ReplayBuffer(placement.name, ports, replay, memory, algorithm, pace, sizes.batch_size, rng)
 
     def _learner(self, placement: Placement, attempt: int) -> Component:
         plan, group = self.plan, placement.group

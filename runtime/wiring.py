@@ -1,7 +1,7 @@
 """What a plan's components share: every ring, board and replay memory, by name. Pure: a plan in, specs out.
 
-Names: `fragments.<actor>`, `batches.<g>`, `priorities.<g>`, `policy.<g>`, `learner-state.<g>`, `replay.<g>`. This is the
-only module that makes them.
+Names: `fragments.<actor>`, `batches.<g>`, `priorities.<g>`, `policy.<g>`, `learner-state.<g>`, `replay.<g>`. No other
+module makes them.
 """
 
 from __future__ import annotations

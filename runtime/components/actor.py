@@ -14,10 +14,12 @@ import numpy as np
 from runtime.components.base import Progress
 from runtime.components.episodes import EpisodeTracker
 from runtime.components.exploration import epsilon_at
-from runtime.components.ports import MovingMean, partial_folder
+from runtime.components.ports import MovingMean
+from runtime.components.saving import save_part
 from runtime.contract.algorithm import DqnConfig, PpoConfig
 from runtime.contract.states import Dependencies, Role
 from runtime.envs.vector import make_vector_env
+from runtime.models.distributions import log_probs_of
 from runtime.models.numpy_policy import NumpyPolicy
 from runtime.models.spec import NetworkSpec
 from runtime.seeding import seed_sequence
@@ -37,6 +39,7 @@ _log = logging.getLogger(__name__)
 
 #: A tick ends at the fragment's end or after this long, so that a slow simulator does not silence the heartbeat.
 TICK_BUDGET_S = 0.005
+_LIMIT_LOOK_EVERY = 64  #: fragments between two looks for a step limit that the environment does not apply
 _SPAN_S = 1.0  #: over which `busy_share` is taken
 _ENV_STEPS, _TURN = 0, 3  # words of the policy board's `progress`
 
@@ -111,7 +114,8 @@ class Actor:
         self._params = np.zeros(network.layout.size, np.float32)
         self._into: dict[str, np.ndarray] = {"params": self._params, "progress": self._progress}
         self._network = NumpyPolicy(network, settings.num_envs, self._rng)
-        self._episodes = EpisodeTracker(settings.num_envs)
+        self._episodes = EpisodeTracker(settings.rollout, settings.num_envs)
+        self._logits_TAB = np.zeros((settings.rollout, network.num_actions, settings.num_envs), np.float32)
         self._obs_B = self._env.reset()
         self._span_began = self._ports.clock()
 
@@ -121,8 +125,7 @@ class Actor:
         began = ports.clock()
         request = ports.control.checkpoint_request
         if request > ports.block.checkpoint_done:
-            self.save(partial_folder(ports.checkpoints, request))
-            ports.block.checkpoint_done = request
+            save_part(self, ports.checkpoints, request, ports.block)
         slot = self._slot
         if slot is None:
             slot = self._slot = None if ports.control.pause else self._next_slot()
@@ -176,12 +179,12 @@ class Actor:
             if follows and policy.version != version:
                 self._load()
                 version = self._version
-            obs_out, action_B, logp_B, next_obs, reward_B, terminated_B, truncated_B, valid_B = rows[at]
+            obs_out, action_B, logits_AB, next_obs, reward_B, terminated_B, truncated_B, valid_B = rows[at]
             obs_out[...] = obs_B
             if explores:
                 act(obs_out, action_B, None, self._epsilon())
             else:
-                act(obs_out, action_B, logp_B)
+                act(obs_out, action_B, logits_AB)
             obs_B = step(
                 action_B,
                 next_obs_out=next_obs,
@@ -199,9 +202,8 @@ class Actor:
     def _make_rows(self, slot: Slot) -> list[tuple[Any, ...]]:
         """Views of every step of a slot: indexing anew at each step would cost as much as writing it."""
         fields = slot.fields
-        logp_TB = fields.get("logp", [None] * self._settings.rollout)
         names = ("next_obs", "reward", "terminated", "truncated", "valid")
-        columns = (fields["obs"], fields["action"], logp_TB, *(fields[name] for name in names))
+        columns = (fields["obs"], fields["action"], self._logits_TAB, *(fields[name] for name in names))
         rows = self._rows_of[slot] = list(zip(*columns, strict=True))
         return rows
 
@@ -218,6 +220,8 @@ class Actor:
         """Commit the full slot and count what is in it."""
         fields, block, ring = slot.fields, self._ports.block, self._ports.ring
         valid_TB = fields["valid"]
+        if self._dqn is None:
+            log_probs_of(fields["action"], self._logits_TAB, fields["logp"])
         finished = self._episodes.add(fields["reward"], fields["terminated"] | fields["truncated"], valid_TB)
         ring.commit(int(np.count_nonzero(valid_TB)))
         self._slot, self._at = None, 0
@@ -229,7 +233,8 @@ class Actor:
             block.add_episodes(finished.returns_N, finished.lengths_N)
         if self._dqn is not None:
             block.set("epsilon", epsilon_at(self._dqn, self._global_steps))
-        self._notice_step_limit()
+        if slot.sequence % _LIMIT_LOOK_EVERY == 0:
+            self._notice_step_limit()
 
     def _notice_step_limit(self) -> None:
         limit = self._env.spec.max_episode_steps

@@ -59,4 +59,6 @@ def _transitions(env: EnvSpec, size: int) -> tuple[Field, ...]:
 def priority_layout(sizes: Sizes) -> Layout:
     """New priorities on their way back from the learner to the replay memory."""
     size = (sizes.batch_size,)
-    return Layout((Field("index", "int64", size), Field("generation", "int64", size), Field("priority", "float32", size)))
+    return Layout(
+        (Field("index", "int64", size), Field("generation", "int64", size), Field("priority", "float32", size))
+    )

@@ -14,42 +14,46 @@ class Finished(NamedTuple):
     """Episodes that ended, in order of time: undiscounted returns and lengths in steps, [N] each."""
 
     returns_N: npt.NDArray[np.float64]
-    lengths_N: npt.NDArray[np.int64]
+    lengths_N: npt.NDArray[np.float64]
 
 
 class EpisodeTracker:
-    """Sums rewards and steps of each environment; T steps, B environments."""
+    """Sums rewards and steps of each environment; T steps, B environments, P the pair (reward, step).
 
-    def __init__(self, num_envs: int) -> None:
-        self._return_B = np.zeros(num_envs, np.float64)
-        self._length_B = np.zeros(num_envs, np.int64)
+    Rewards and steps go through the same operations together.
+    """
+
+    def __init__(self, rollout: int, num_envs: int) -> None:
+        self._rollout = rollout
+        self._open_PB = np.zeros((2, num_envs))  #: what the unfinished episodes have so far
+        self._amount_PBT = np.zeros((2, num_envs, rollout))
 
     @property
     def longest(self) -> int:
         """Steps so far in the longest of the unfinished episodes."""
-        return int(self._length_B.max())
+        return int(self._open_PB[1].max())
 
     def add(self, reward_TB: npt.NDArray[np.float32], ended_TB: Bools, valid_TB: Bools) -> Finished:
         """Take a fragment; returns the episodes that ended in it.
 
-        An episode's sum is a difference of two running sums: the one at its end and the one at the end before it in the
-        same environment, or what was carried over from the last fragment.
+        One running sum over all environments, laid end to end: an episode's amount is the sum at its end less the sum
+        at the end before it in the same environment, or less the environment's start and what was open there.
         """
-        paid_TB = np.add.accumulate(reward_TB * valid_TB, axis=0, dtype=np.float64)
-        paid_TB += self._return_B
-        steps_TB = np.add.accumulate(valid_TB, axis=0, dtype=np.int64)
-        steps_TB += self._length_B
-        env_N, step_N = np.nonzero((ended_TB & valid_TB).T)  # by environment, then by time
-        self._return_B, self._length_B = paid_TB[-1], steps_TB[-1]
-        if not len(env_N):
-            return Finished(np.zeros(0, np.float64), np.zeros(0, np.int64))
-        paid_N, taken_N = paid_TB[step_N, env_N], steps_TB[step_N, env_N]
-        follows_N = env_N[1:] == env_N[:-1]
-        returns_N, lengths_N = paid_N.copy(), taken_N.copy()
-        returns_N[1:] -= paid_N[:-1] * follows_N
-        lengths_N[1:] -= taken_N[:-1] * follows_N
-        last_N = np.append(~follows_N, True)  # the last end of each environment: its running sums start over there
-        self._return_B[env_N[last_N]] -= paid_N[last_N]
-        self._length_B[env_N[last_N]] -= taken_N[last_N]
+        valid_BT = valid_TB.T
+        np.multiply(reward_TB.T, valid_BT, out=self._amount_PBT[0])
+        self._amount_PBT[1] = valid_BT
+        sum_PK = np.cumsum(self._amount_PBT.reshape(2, -1), axis=1)
+        total_PB = sum_PK[:, self._rollout - 1 :: self._rollout]
+        since_PB = np.zeros_like(self._open_PB)
+        since_PB[:, 1:] = total_PB[:, :-1]
+        since_PB -= self._open_PB
+        end_N = np.flatnonzero(ended_TB.T & valid_BT)
+        env_N, step_N = np.divmod(end_N, self._rollout)
+        at_end_PN = sum_PK[:, end_N]
+        before_PN = since_PB[:, env_N]
+        np.copyto(before_PN[:, 1:], at_end_PN[:, :-1], where=env_N[1:] == env_N[:-1])
+        since_PB[:, env_N] = at_end_PN  # of several ends in one environment the last one stays
+        np.subtract(total_PB, since_PB, out=self._open_PB)
         order_N = np.argsort(step_N, kind="stable")
-        return Finished(returns_N[order_N], lengths_N[order_N])
+        returns_N, lengths_N = (at_end_PN - before_PN)[:, order_N]
+        return Finished(returns_N, lengths_N)

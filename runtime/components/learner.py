@@ -10,7 +10,7 @@ import numpy as np
 from runtime.algorithms.averaging import track
 from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
-from runtime.components.ports import partial_folder
+from runtime.components.saving import save_part
 from runtime.contract.states import Dependencies
 from runtime.memory.block import LAG_BINS
 
@@ -89,7 +89,7 @@ class Learner:
         slot = self._ports.batches.peek()
         if slot is None:
             return Progress.IDLE
-        began = self._ports.clock()
+        began, marker = self._ports.clock(), slot.marker
         self._env_steps = int(slot.fields["env_steps"][0])
         turned = int(slot.fields["turn"][0]) != self._turn
         self._turn = int(slot.fields["turn"][0])
@@ -97,8 +97,8 @@ class Learner:
             self._train(slot)
         else:
             self._ports.batches.release(consumed=slot.samples)
-        if slot.marker:
-            self._checkpoint(slot.marker)
+        if marker:
+            save_part(self, self._ports.checkpoints, marker, self._ports.block)
         if turned and self._settings.training.dependencies is Dependencies.STRICT:
             self._publish()
         self._account(began)
@@ -202,10 +202,6 @@ class Learner:
         self._last_sequence = slot.sequence
         self._ports.block.add("dropped_other", slot.samples)
         self._ports.batches.release(dropped_other=slot.samples)
-
-    def _checkpoint(self, step: int) -> None:
-        self.save(partial_folder(self._ports.checkpoints, step))
-        self._ports.block.set("checkpoint_done", step)
 
     def save(self, folder: Path) -> None:
         """Parameters, optimiser, targets, random streams and counters."""

@@ -57,9 +57,6 @@ class BufferPorts:
         """Env steps of the whole run as this group sees them: groups produce alike, so its own share is scaled up."""
         return self.base_env_steps + taken * self.num_groups
 
-    def checkpoint_folder(self, step: int) -> Path:
-        return partial_folder(self.checkpoints, step)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerPorts:
@@ -77,8 +74,3 @@ class LearnerPorts:
     beat: Callable[[], None]
     clock: Callable[[], float]
     wait_fds: Sequence[int]
-
-
-def partial_folder(checkpoints: Path, step: int) -> Path:
-    """Where the shards of a checkpoint gather until its manifest is written."""
-    return checkpoints / f".tmp-{step:012d}"

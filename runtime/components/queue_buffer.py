@@ -8,6 +8,7 @@ import numpy as np
 
 from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
+from runtime.components.saving import save_part
 from runtime.contract.states import Dependencies
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class QueueBuffer:
 
     def tick(self) -> Progress:
         ports = self._ports
-        if ports.control.checkpoint_request > ports.block.get("checkpoint_done"):
+        if ports.control.checkpoint_request > ports.block.checkpoint_done:
             return self._checkpoint(ports.control.checkpoint_request)
         if ports.dependencies is Dependencies.POLICY_ONLY and ports.batches.unreleased > 0:
             return Progress.IDLE  # the learner is busy: what it trains on next must be made meanwhile
@@ -159,10 +160,9 @@ class QueueBuffer:
         slot = self._ports.batches.acquire()
         if slot is None:
             return Progress.IDLE
-        self.save(self._ports.checkpoint_folder(step))
+        save_part(self, self._ports.checkpoints, step, self._ports.block)
         self._write_tidings(slot, self._rounds)
         self._ports.batches.commit(0, marker=step)
-        self._ports.block.set("checkpoint_done", step)
         return Progress.WORKED
 
     def save(self, folder: Path) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from runtime.algorithms.schedules import linear
 from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
-from runtime.contract.states import Dependencies
+from runtime.components.saving import save_part
 from runtime.components.transitions import transitions
+from runtime.contract.states import Dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +44,7 @@ class ReplayBuffer:
         config: DqnConfig,
         pace: Pace,
         batch: int,
+        rng: np.random.Generator,
     ) -> None:
         self.name = name
         self._ports = ports
@@ -52,6 +54,7 @@ class ReplayBuffer:
         self._config = config
         self._pace = pace
         self._batch = batch
+        self._rng = rng
         self._rounds = 0
 
     def start(self) -> None:
@@ -66,7 +69,7 @@ class ReplayBuffer:
     def tick(self) -> Progress:
         ports = self._ports
         worked = self._take_priorities()
-        if ports.control.checkpoint_request > ports.block.get("checkpoint_done"):
+        if ports.control.checkpoint_request > ports.block.checkpoint_done:
             return self._checkpoint(ports.control.checkpoint_request)
         if self._may_sample():
             slot = ports.batches.acquire()
@@ -160,11 +163,10 @@ class ReplayBuffer:
         slot = self._ports.batches.acquire()
         if slot is None:
             return Progress.IDLE
-        self.save(self._ports.checkpoint_folder(step))
+        save_part(self, self._ports.checkpoints, step, self._ports.block)
         slot.fields["env_steps"][0] = self._ports.global_env_steps(self._replay.inserted)
         slot.fields["turn"][0] = self._rounds
         self._ports.batches.commit(0, marker=step)
-        self._ports.block.set("checkpoint_done", step)
         return Progress.WORKED
 
     def save(self, folder: Path) -> None:
@@ -172,7 +174,7 @@ class ReplayBuffer:
         arrays = {name: array[: self._replay.size] for name, array in self._memory.items() if name not in _NOT_ROWS}
         arrays["cursor"] = self._memory["cursor"]
         arrays["trained"] = self._trained
-        save_shard(folder, self.name, arrays, {"random": self._replay.random_state()})
+        save_shard(folder, self.name, arrays, {"random_stream": self._rng.bit_generator.state})
 
     def stop(self) -> None:
         """Nothing to let go of: rings and memory belong to the agent."""

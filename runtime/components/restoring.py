@@ -42,8 +42,10 @@ def restore_learner(folder: Path, index: int, learner: Learner) -> None:
     learner.resume(*load_shard(folder, shards[index % len(shards)]))
 
 
-def restore_replay(folder: Path, plan: Plan, group: int, memory: Mapping[str, np.ndarray]) -> None:
-    """Fill an empty replay memory with this group's share of all saved transitions."""
+def restore_replay(
+    folder: Path, plan: Plan, group: int, memory: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> None:
+    """Fill an empty replay memory with this group's share of all saved transitions, and go on with its stream."""
     groups = len(plan.of_role(Role.LEARNER))
     shards = [load_shard(folder, name) for name in saved(folder, Role.BUFFER)]
     parts = [(arrays, _in_order(arrays["cursor"])) for arrays, _ in shards]
@@ -60,6 +62,8 @@ def restore_replay(folder: Path, plan: Plan, group: int, memory: Mapping[str, np
     memory["generation"][:held] = np.arange(held)
     memory["cursor"][:] = (held % capacity, held, max(held, inserted // groups))
     memory["trained"][0] = trained // groups
+    if group < len(shards):
+        rng.bit_generator.state = shards[group][1]["random_stream"]
 
 
 def _in_order(cursor: np.ndarray) -> np.ndarray:

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from runtime.components.driver import ExitReport
-from runtime.components.ports import partial_folder
 from runtime.contract.files import append_line
 from runtime.contract.messages import Ack, AskStop, Checkpoint, Hello, Refused, Report, Shutdown, Stop
 from runtime.contract.states import PHASES
@@ -242,7 +241,6 @@ class Agent:
                 self._control.global_env_steps = env_steps
             case Checkpoint(step=checkpoint):
                 if checkpoint > self._control.checkpoint_request:
-                    partial_folder(self._paths.checkpoints, checkpoint).mkdir(parents=True, exist_ok=True)
                     self._control.checkpoint_request = checkpoint
             case Stop(reason=reason):
                 self._stop_components(reason)

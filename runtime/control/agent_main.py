@@ -90,9 +90,7 @@ def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
     _await_socket(paths, keeper)
     _answer({"ready": True})
     _leave_terminal(paths)
-    agent = Agent(
-        plan, paths, wiring, resources, forks, agent_wire, keeper, node=NODE, version=version("tianjictl")
-    )
+    agent = Agent(plan, paths, wiring, resources, forks, agent_wire, keeper, node=NODE, version=version("tianjictl"))
     agent.run()
     agent_wire.close()
     forks.hang_up(_LEAVE_WITHIN_S)

@@ -45,9 +45,7 @@ class ForkClient:
 
     def set_up(self, root: Path, resume_from: Path | None, resources: Resources) -> None:
         """Hand over the run and all its descriptors."""
-        protocol.send(
-            self._end, protocol.Setup(root=str(root), resume_from=str(resume_from) if resume_from else None)
-        )
+        protocol.send(self._end, protocol.Setup(root=str(root), resume_from=str(resume_from) if resume_from else None))
         self._lifeline = os.pipe2(os.O_CLOEXEC)
         names, descriptors = resources.descriptors()
         names += ["lifeline:r", "lifeline:w"]

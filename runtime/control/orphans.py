@@ -13,11 +13,10 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from runtime.components.ports import partial_folder
 from runtime.contract.files import write_whole
-from runtime.contract.model import View
 from runtime.contract.plan import Plan
 from runtime.contract.states import Role
+from runtime.control.orphan_record import OrphanRecord
 from runtime.memory.block import StatsBlock
 from runtime.memory.control import Command, ControlBlock
 from runtime.resources import BLOCKS, CONTROL
@@ -31,13 +30,6 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.05
 
 
-class OrphanRecord(View):
-    """What became of the components of a dead agent."""
-
-    step: int | None  #: the checkpoint whose shards are whole, none if there is none
-    reason: str
-
-
 def wind_up(paths: RunPaths, resources: Resources, children: Mapping[int, str]) -> None:
     """Returns when no child is left. `children` are pids (our own children) and component names."""
     control = ControlBlock(resources.segment(CONTROL))
@@ -47,7 +39,6 @@ def wind_up(paths: RunPaths, resources: Resources, children: Mapping[int, str]) 
     plan = Plan.model_validate_json(paths.plan.read_bytes())
     control.orphaned = True
     step = max(control.global_env_steps, control.checkpoint_request + 1)
-    partial_folder(paths.checkpoints, step).mkdir(parents=True, exist_ok=True)
     control.checkpoint_request = step
     blocks = {
         placement.name: StatsBlock(resources.segment(BLOCKS), index)

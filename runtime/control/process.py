@@ -41,7 +41,7 @@ def run_component(
         return report_exit(report, name, attempt, Driver(component, block, assembly.control, lifeline).run())
     except BaseException as error:  # whatever it was, it must reach the exit report: it is the only trace of this life
         code = report_exit(report, name, attempt, error)
-        print(report.read_text(), file=sys.stderr)
+        sys.stderr.write(report.read_text() + "\n")
         return code
 
 

@@ -95,7 +95,7 @@ class Sampler:
         return tuple(found)
 
     def ledgers(self) -> dict[str, RingLedger]:
-        """Every ring's totals. Consumers' side first over all rings, so that nothing seems consumed before it was made."""
+        """Every ring's totals, those nearer to the learner first: nothing may seem consumed before it was made."""
         order = sorted(self._wiring.rings, key=lambda name: name.startswith("fragments."))
         ledgers = {}
         for name in order:
