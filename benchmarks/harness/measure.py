@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,29 +45,29 @@ def measure(trial: Trial) -> Timeline:
 
 
 class _Memory:
-    """Samples the memory of a marked process family once a second."""
+    """Samples the memory of the run's processes once a second."""
 
-    def __init__(self, mark: str, timeline: Timeline) -> None:
-        self._mark, self._timeline, self._due = mark, timeline, 0.0
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline, self._due = timeline, 0.0
 
     def look(self, elapsed_s: float) -> None:
         if elapsed_s < self._due:
             return
         self._due = elapsed_s + MEMORY_EVERY_S
-        pss = processes.sum_of_pss(processes.marked(self._mark))
+        pss = processes.sum_of_pss(processes.family())
         self._timeline.peak_pss_bytes = max(self._timeline.peak_pss_bytes, pss)
 
 
 @contextmanager
 def _started(
     command: list[str], environment: dict[str, str], folder: Path, *, stdout: int | IO[bytes], log: IO[bytes]
-) -> Iterator[tuple[subprocess.Popen[bytes], str, float]]:
-    """The process, its family's mark, and the moment it was started; the whole family is gone afterwards."""
-    mark = uuid.uuid4().hex
+) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+    """The process and the moment it was started; it and all its descendants are gone afterwards."""
+    processes.adopt_orphans()
     started = time.monotonic()
     process = subprocess.Popen(
         command,
-        env={**environment, processes.MARK: mark},
+        env=environment,
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=stdout,
@@ -76,12 +75,13 @@ def _started(
         start_new_session=True,
     )
     try:
-        yield process, mark, started
+        yield process, started
     finally:
         try:
-            processes.end(mark)
+            processes.end_family()
         finally:
             process.wait()
+            processes.bury(but=process.pid)
             if process.stdout is not None:
                 process.stdout.close()
 
@@ -104,10 +104,10 @@ def _run_peer(trial: Trial, folder: Path) -> Timeline:
     timeline = Timeline(contender.name, trial.seed)
     with (
         trial.log.open("ab") as log,
-        _started(command, environment, folder, stdout=subprocess.PIPE, log=log) as (process, mark, started),
+        _started(command, environment, folder, stdout=subprocess.PIPE, log=log) as (process, started),
     ):
         assert process.stdout is not None
-        _follow_lines(process.stdout, log, timeline, started, _Memory(mark, timeline), trial)
+        _follow_lines(process.stdout, log, timeline, started, _Memory(timeline), trial)
         if not timeline.ended:
             timeline.ended = f"exit {process.wait()}"
     return timeline
@@ -164,9 +164,9 @@ def _run_own(trial: Trial, folder: Path) -> Timeline:
     timeline = Timeline(trial.contender.name, trial.seed)
     with (
         trial.log.open("ab") as log,
-        _started(command, environment, folder, stdout=log, log=log) as (process, mark, started),
+        _started(command, environment, folder, stdout=log, log=log) as (process, started),
     ):
-        _follow_view(process, folder / "home" / "runs", timeline, started, _Memory(mark, timeline), trial)
+        _follow_view(process, folder / "home" / "runs", timeline, started, _Memory(timeline), trial)
         if timeline.ended == "time limit":
             process.send_signal(signal.SIGTERM)
     return timeline
