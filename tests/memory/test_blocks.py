@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runtime.memory.block import BLOCK_BYTES, COUNTERS, EPISODE_DEPTH, GAUGES, LAG_BINS, WORDS, StatsBlock
@@ -90,6 +90,8 @@ def test_lags_beyond_the_last_bin_are_counted_in_it(segment: Segment) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, EPISODE_DEPTH + 30), max_size=4))
+@example([EPISODE_DEPTH - 1, 0, EPISODE_DEPTH])
+@example([EPISODE_DEPTH + 30, 3])
 def test_a_reader_gets_each_episode_once_and_in_order_as_far_as_the_block_remembers(bursts: list[int]) -> None:
     block = StatsBlock(Segment.anonymous(StatsBlock.nbytes(1)), 0)
     cursor = written = 0
