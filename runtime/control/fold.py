@@ -35,7 +35,8 @@ class Base(View):
 class Fold:
     """The newest word on every component, and what follows from all of them together."""
 
-    def __init__(self, plan: Plan, base: Base) -> None:
+    def __init__(self, plan: Plan, base: Base, so_far: Progress | None = None) -> None:
+        """`so_far` is what an earlier coordinator of this attempt had counted."""
         self._plan = plan
         self._base = base
         self._on_policy = plan.job.on_policy
@@ -46,7 +47,7 @@ class Fold:
         self._actors = {placement.name for placement in plan.of_role(Role.ACTOR)}
         self.rewards = Rewards(base.rewards)
         self.window = Window()
-        self.progress = base.progress
+        self.progress = so_far or base.progress
 
     @property
     def base(self) -> Base:
@@ -131,12 +132,6 @@ class Fold:
         over = (ComponentState.EXITED, ComponentState.FAILED)
         found = [self._reports.get(placement.name) for placement in self._plan.placements]
         return all(report is not None and report.pid is None and report.state in over for report in found)
-
-    def next_base(self, elapsed_s: float) -> Base:
-        """What an attempt that goes on from here starts with."""
-        return Base(
-            progress=self.progress, samples=self.samples()[0], elapsed_s=elapsed_s, rewards=self.rewards.record()
-        )
 
 
 def resumed(base: Base) -> Base:

@@ -126,6 +126,8 @@ class _Endpoint(Generic[Incoming]):
 
     def close(self) -> None:
         """Let go of socket, context and descriptor; waits at most the linger time for what is still queued."""
+        if self._socket.closed:
+            return
         self._socket.close()
         self._context.term()
         os.close(self._folder)

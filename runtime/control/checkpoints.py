@@ -1,0 +1,236 @@
+"""The coordinator's part in checkpoints: when, which step, are all shards there, the manifest, what is kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.errors import CheckpointError
+from runtime.checkpoint.manifest import Manifest
+from runtime.checkpoint.partial import PartialCheckpoint
+from runtime.checkpoint.store import listing, prune
+from runtime.contract.view import Checkpoints
+from runtime.control.checkpoint_round import Round, Verdict, judge
+from runtime.control.orphan_record import OrphanRecord, read_orphan_record
+from runtime.control.run_state import CheckpointFailed, CheckpointWritten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+    from pathlib import Path
+
+    from runtime.contract.paths import RunPaths
+    from runtime.contract.plan import Plan
+    from runtime.control.event_log import EventLog
+    from runtime.control.fold import Fold
+
+log = logging.getLogger(__name__)
+
+GUARDIAN_SILENCE_S = 5.0  #: how long the guardian's word may be missing once every component process is gone
+
+Outcome = CheckpointWritten | CheckpointFailed
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """What the thread that sealed a checkpoint found out."""
+
+    folder: Path
+    removed: tuple[str, ...]
+    unpruned: str | None
+
+
+class CheckpointDesk:
+    """Runs one round at a time. Hashing and fsync of the shards take a second per GB: a thread does them."""
+
+    def __init__(
+        self, plan: Plan, paths: RunPaths, events: EventLog, wall: Callable[[], datetime], *, now: float
+    ) -> None:
+        self._plan = plan
+        self._paths = paths
+        self._events = events
+        self._wall = wall
+        self._seal = ThreadPoolExecutor(1, thread_name_prefix="seal")
+        self._sealing: Future[_Finished] | None = None
+        self._partial: PartialCheckpoint | None = None
+        self._round: Round | None = None
+        self._adopting_since: float | None = None
+        self._processes_gone_at: float | None = None
+        self._counted_from = now
+        self._newest_step = 0
+        known = [info for info in listing(paths.checkpoints, now=wall()) if info.complete]
+        self._complete = len(known)
+        self._last = known[0].step if known else None
+        self._last_at = known[0].created_at if known else None
+
+    @property
+    def round(self) -> Round | None:
+        """The one being written; its `step` is what components are asked for."""
+        return self._round
+
+    @property
+    def last(self) -> int | None:
+        """Step of the newest complete checkpoint."""
+        return self._last
+
+    @property
+    def sealing(self) -> bool:
+        """Whether a thread is at work, so that `look` is worth calling often."""
+        return self._sealing is not None
+
+    def due(self, now: float) -> bool:
+        """Whether the job's interval has passed since the last one."""
+        every = self._plan.job.checkpoint.every
+        return every is not None and self._round is None and now - self._counted_from >= every
+
+    def begin(self, reason: str, cause: str, *, env_steps: int, now: float) -> CheckpointFailed | None:
+        """Open a round. Its step is the run's env steps, or one above the last where those have not moved."""
+        step = self._newest_step = max(env_steps, self._newest_step + 1)
+        event = self._events.write("checkpoint.requested", f"checkpoint {step}: {reason}", cause=cause)
+        self._round = Round.of(self._plan, step, event, now)
+        try:
+            self._partial = PartialCheckpoint(self._paths.checkpoints, step)
+        except CheckpointError as error:
+            return self._failed(error.message, now)
+        return None
+
+    def resume(self, round_: Round | None, now: float) -> None:
+        """Go on with a round that a coordinator before this one had opened."""
+        if round_ is not None:
+            self._round, self._newest_step = round_, round_.step
+            self._partial = PartialCheckpoint(self._paths.checkpoints, round_.step, adopt=True)
+        self._counted_from = now
+
+    def adopt(self, cause: str, now: float) -> None:
+        """The agent is gone: from now on wait for what its guardian leaves."""
+        self._adopting_since, self._processes_gone_at = now, None
+        self._round = Round(step=0, event=cause, began_at=now, needed=(), welcome=())
+
+    def look(self, fold: Fold, manifest: Callable[[int], Manifest], *, now: float) -> Outcome | None:
+        """How the open round has ended, if it has. `manifest` is asked once, when all shards are there."""
+        if self._round is None:
+            return None
+        if self._sealing is not None:
+            return self._look_at_seal(now) if self._sealing.done() else None
+        if self._adopting_since is not None:
+            return self._look_at_guardian(fold, manifest, now)
+        limit = self._plan.job.health.checkpoint
+        self._round, verdict, reason = judge(self._round, fold.reports, now=now, limit_s=limit)
+        if verdict is Verdict.FAILED:
+            return self._failed(reason, now)
+        if verdict is Verdict.WHOLE:
+            self._begin_seal(manifest(self._round.step))
+        return None
+
+    def _look_at_guardian(self, fold: Fold, manifest: Callable[[int], Manifest], now: float) -> CheckpointFailed | None:
+        record = read_orphan_record(self._paths.orphaned)
+        if record is None:
+            reason = self._guardian_is_late(fold, now)
+            return self._failed(reason, now) if reason else None
+        if record.step is None:
+            return self._failed(record.reason, now)
+        return self._take_over(record, manifest, now)
+
+    def _take_over(
+        self, record: OrphanRecord, manifest: Callable[[int], Manifest], now: float
+    ) -> CheckpointFailed | None:
+        assert self._round is not None
+        assert record.step is not None
+        needed = Round.of(self._plan, record.step, self._round.event, now).needed
+        self._round = self._round.model_copy(update={"step": record.step, "needed": needed})
+        try:
+            self._partial = PartialCheckpoint(self._paths.checkpoints, record.step, adopt=True)
+        except CheckpointError as error:
+            return self._failed(error.message, now)
+        self._begin_seal(manifest(record.step))
+        return None
+
+    def _guardian_is_late(self, fold: Fold, now: float) -> str | None:
+        assert self._adopting_since is not None
+        if self._processes_gone_at is None and not any(map(_exists, _pids(fold))):
+            self._processes_gone_at = now
+        if self._processes_gone_at is not None and now - self._processes_gone_at > GUARDIAN_SILENCE_S:
+            return "every component is gone and no checkpoint was left"
+        health = self._plan.job.health
+        limit = health.checkpoint + 2 * health.stop_grace
+        if now - self._adopting_since > limit:
+            return f"the orphaned components left no checkpoint within {limit:g} s"
+        return None
+
+    def _begin_seal(self, manifest: Manifest) -> None:
+        assert self._round is not None
+        assert self._partial is not None
+        partial, needed, now = self._partial, self._round.needed, self._wall()
+        self._partial = None  # from here on it is the thread's, which also removes it if it fails
+        self._sealing = self._seal.submit(_seal, partial, manifest, needed, self._plan.job.checkpoint.keep, now)
+
+    def _look_at_seal(self, now: float) -> Outcome:
+        assert self._round is not None
+        assert self._sealing is not None
+        sealing, current = self._sealing, self._round
+        self._sealing = None
+        try:
+            finished = sealing.result()
+        except CheckpointError as error:
+            return self._failed(error.message, now)
+        took = now - current.began_at
+        text = f"checkpoint {current.step} is complete, {took:.2f} s after it was asked for"
+        event = self._events.write("checkpoint.written", text, cause=current.event)
+        if finished.unpruned:
+            text = f"old checkpoints could not be removed: {finished.unpruned}"
+            self._events.write("checkpoint.unpruned", text, cause=event)
+        elif finished.removed:
+            self._events.write("checkpoint.pruned", f"removed {', '.join(finished.removed)}", cause=event)
+        self._complete = self._complete + 1 - len(finished.removed)
+        self._last, self._last_at = current.step, self._wall()
+        self._close_round(now)
+        return CheckpointWritten(id=event, step=current.step)
+
+    def _failed(self, reason: str, now: float) -> CheckpointFailed:
+        assert self._round is not None
+        text = f"checkpoint {self._round.step or 'of the orphans'}: {reason}"
+        event = self._events.write("checkpoint.failed", text, cause=self._round.event)
+        if self._partial is not None:
+            self._partial.abandon()
+            self._partial = None
+        self._close_round(now)
+        return CheckpointFailed(id=event, reason=reason)
+
+    def _close_round(self, now: float) -> None:
+        self._round = self._adopting_since = None
+        self._counted_from = now
+
+    def view(self) -> Checkpoints:
+        """For the RunView."""
+        age = (self._wall() - self._last_at).total_seconds() if self._last_at is not None else None
+        return Checkpoints(last_step=self._last, last_age_s=age, complete=self._complete)
+
+    def close(self) -> None:
+        """Wait for the thread."""
+        self._seal.shutdown()
+
+
+def _seal(partial: PartialCheckpoint, manifest: Manifest, needed: Iterable[str], keep: int, now: datetime) -> _Finished:
+    folder = partial.complete(manifest, needed)
+    try:
+        removed = prune(partial.checkpoints, keep, now=now.timestamp(), intact=folder)
+    except OSError as error:
+        return _Finished(folder, (), f"{error}")
+    return _Finished(folder, tuple(old.name for old in removed if not old.name.startswith(".")), None)
+
+
+def _pids(fold: Fold) -> Iterable[int]:
+    return (report.pid for report in fold.reports.values() if report.pid is not None)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return False  # the number belongs to somebody else by now
+    return True

@@ -1,0 +1,191 @@
+"""Everything that the coordinator writes down, and what it starts from: state, view, metrics, manifest, record."""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.manifest import Manifest, RewardHistory, read_manifest
+from runtime.checkpoint.names import step_folder
+from runtime.contract.files import write_whole
+from runtime.contract.record import CompletionRecord, RunRecord
+from runtime.contract.states import Role
+from runtime.control.coordinator_state import CoordinatorState, load_state, save_state
+from runtime.control.fold import Base, Fold, resumed
+from runtime.control.rewards import RewardRecord
+from runtime.control.run_state import Run
+from runtime.control.view_builder import Facts, build_view, mean_gauge
+from runtime.metrics.sinks import FanOut, JsonLines
+from runtime.metrics.tensorboard import TensorBoard
+
+if TYPE_CHECKING:
+    from runtime.contract.paths import RunPaths
+    from runtime.contract.plan import Plan
+    from runtime.contract.states import RunState
+    from runtime.contract.view import Checkpoints, Event, RunView
+    from runtime.control.checkpoint_round import Round
+
+log = logging.getLogger(__name__)
+
+#: Gauges that become curves: mean over the components of that kind.
+_CURVES = {
+    Role.LEARNER: (
+        "loss", "policy_loss", "value_loss", "entropy", "kl", "clip_share", "grad_norm", "q_mean", "learning_rate",
+        "busy_share",
+    ),
+    Role.ACTOR: ("epsilon", "busy_share", "t_sp_s"),
+    Role.BUFFER: ("replay_fill", "busy_share", "t_rv_s"),
+    Role.EVALUATOR: ("reward_eval",),
+}  # fmt: skip
+
+
+class Scribe:
+    """Knows where this attempt began: at nothing, at a checkpoint, or where an earlier coordinator was killed."""
+
+    def __init__(self, paths: RunPaths, plan: Plan, record: RunRecord, *, now: float) -> None:
+        self._paths = paths
+        self._plan = plan
+        self._record = record
+        wall = datetime.now(UTC)
+        state = load_state(paths, record.attempt)
+        if state is None:
+            base = base_of(record)
+            self.run = Run()
+            self._started_at, self._elapsed_before = wall, base.elapsed_s
+            self.fold, self.open_round = Fold(plan, base), None
+        else:
+            self.run = state.run
+            away = max(timedelta(0), wall - state.saved_at).total_seconds()
+            self._started_at, self._elapsed_before = state.started_at, state.elapsed_s + away
+            base = state.base.model_copy(update={"rewards": state.rewards})
+            self.fold, self.open_round = Fold(plan, base, state.progress), state.round
+        self.began_at = now
+        self._written: tuple[int, float] | None = None
+        self._metrics = FanOut([JsonLines(paths.metrics), TensorBoard(paths.tensorboard)])
+
+    @property
+    def opening(self) -> str:
+        """The first line of this attempt."""
+        if self._record.resumed_from is None:
+            return f"attempt {self._record.attempt} starts from scratch"
+        done = self.fold.progress
+        return (
+            f"attempt {self._record.attempt} goes on from {Path(self._record.resumed_from).name}: "
+            f"{done.env_steps} env steps, {done.updates} updates, {done.episodes} episodes"
+        )
+
+    def elapsed_s(self, now: float) -> float:
+        """Training time of the run, over all attempts."""
+        return self._elapsed_before + now - self.began_at
+
+    def view(self, run: Run, checkpoints: Checkpoints, events: tuple[Event, ...], now: float) -> RunView:
+        facts = Facts(
+            run_id=self._record.run_id,
+            name=self._record.name,
+            attempt=self._record.attempt,
+            state=run.state,
+            reason=run.reason,
+            started_at=self._record.created_at,
+            updated_at=datetime.now(UTC),
+            elapsed_s=self.elapsed_s(now),
+            checkpoints=checkpoints,
+            events=events,
+            now=now,
+        )
+        return build_view(self._plan, self.fold, facts)
+
+    def write(self, run: Run, view: RunView, open_round: Round | None, now: float) -> None:
+        """View, own memory, one point of the reward curve and of the metrics. A full disk costs these, not the run."""
+        self.fold.rewards.mark(self.elapsed_s(now))
+        try:
+            write_whole(self._paths.view, view.model_dump_json())
+        except OSError as error:
+            log.error("view.unwritten error=%s", error)
+        state = CoordinatorState(
+            attempt=self._record.attempt,
+            run=run,
+            base=self.fold.base,
+            progress=self.fold.progress,
+            rewards=self.fold.rewards.record(),
+            started_at=self._started_at,
+            elapsed_s=self.elapsed_s(now),
+            saved_at=datetime.now(UTC),
+            round=open_round,
+        )
+        save_state(self._paths, state)
+        self._write_metrics(view)
+
+    def _write_metrics(self, view: RunView) -> None:
+        if view.progress.updates == 0 and view.progress.episodes == 0:
+            return
+        values: dict[str, float | None] = {
+            "reward/mean_100": view.reward.mean_100,
+            "reward/mean": view.reward.mean,
+            "rates/env_steps_per_s": view.rates.env_steps_per_s,
+            "rates/samples_per_s": view.rates.samples_per_s,
+            "rates/updates_per_s": view.rates.updates_per_s,
+            "progress/updates": view.progress.updates,
+            "progress/episodes": view.progress.episodes,
+            "progress/version": view.progress.version,
+            "progress/elapsed_s": view.elapsed_s,
+            "freshness/flow_ratio": view.freshness.flow_ratio,
+            "freshness/version_lag_mean": view.freshness.version_lag.mean,
+            "freshness/version_lag_p95": view.freshness.version_lag.p95,
+            "freshness/staleness_ratio": view.freshness.staleness_ratio,
+            "samples/in_flight": view.samples.in_flight,
+        }
+        for role, names in _CURVES.items():
+            reports = self.fold.of_role(role)
+            values |= {f"{role}/{name}": mean_gauge(reports, name) for name in names}
+        numbers = {name: float(value) for name, value in values.items() if value is not None}
+        self._metrics.write(view.progress.env_steps, numbers, time_s=time.time())
+
+    def manifest(self, step: int, now: float) -> Manifest:
+        """What a checkpoint of `step` is of; the store adds the files."""
+        rewards = self.fold.rewards.record()
+        return Manifest(
+            run_id=self._record.run_id,
+            name=self._record.name,
+            step=step,
+            created_at=datetime.now(UTC),
+            shape=self._plan.shape,
+            attempt=self._record.attempt,
+            job_digest=self._plan.fingerprints.job,
+            counters=self.fold.progress,
+            ledger=self.fold.samples()[0],
+            reward=RewardHistory(best_mean_100=rewards.best, returns=rewards.returns, history=rewards.history),
+            elapsed_s=self.elapsed_s(now),
+        )
+
+    def complete(self, state: RunState, reason: str, checkpoint: int | None) -> None:
+        """Write the completion record, durable. OSError where the disk refuses: the run then has not completed."""
+        record = CompletionRecord(
+            run_id=self._record.run_id,
+            attempt=self._record.attempt,
+            state=state,
+            reason=reason,
+            ended_at=datetime.now(UTC),
+            env_steps=self.fold.progress.env_steps,
+            updates=self.fold.progress.updates,
+            checkpoint=None if checkpoint is None else str(step_folder(self._paths.checkpoints, checkpoint)),
+        )
+        write_whole(self._paths.completion, record.model_dump_json(indent=2) + "\n", durable=True)
+
+    def close(self) -> None:
+        """Finish the metrics."""
+        self._metrics.close()
+
+
+def base_of(record: RunRecord) -> Base:
+    """What earlier attempts had done, from the checkpoint that this one starts from; CheckpointError if unreadable."""
+    if record.resumed_from is None:
+        return Base()
+    manifest = read_manifest(Path(record.resumed_from))
+    rewards = RewardRecord(
+        returns=manifest.reward.returns, best=manifest.reward.best_mean_100, history=manifest.reward.history
+    )
+    base = Base(progress=manifest.counters, samples=manifest.ledger, elapsed_s=manifest.elapsed_s, rewards=rewards)
+    return resumed(base)

@@ -1,0 +1,72 @@
+"""What only the passing of time shows: agents that fall silent, training that stands still, rules of freshness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.contract.states import Role
+from runtime.control.run_state import AgentSilent, NoProgress, Progressed, Run, RunEvent
+from runtime.control.view_builder import SILENT_AFTER_S, freshness
+from runtime.freshness.advice import freshness_advice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runtime.contract.plan import Plan
+    from runtime.control.event_log import EventLog
+    from runtime.control.fold import Fold
+
+NO_PROGRESS_S = 60.0
+ADVICE_EVERY_S = 10.0
+
+
+class Watch:
+    """Remembers when things last moved. Each finding is said once, when it begins and when it ends."""
+
+    def __init__(self, plan: Plan, *, now: float) -> None:
+        self._plan = plan
+        self._moved_at = now
+        self._updates = -1
+        self._advised_at = now
+        self._rules: frozenset[str] = frozenset()
+
+    def look(self, fold: Fold, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
+        """Events for the run's machine, in the order of their finding."""
+        if fold.progress.updates != self._updates or run.checkpointing:
+            self._updates, self._moved_at = fold.progress.updates, now
+        yield from self._agents(fold, run, events, now)
+        yield from self._progress(run, events, now)
+        if now - self._advised_at >= ADVICE_EVERY_S:
+            self._advised_at = now
+            self._advise(fold, events)
+
+    def _agents(self, fold: Fold, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
+        for node, heard_at in fold.heard_at.items():
+            age = now - heard_at
+            if age > SILENT_AFTER_S and "agent" not in run.troubles:
+                event = events.write("agent.silent", f"no report for {age:.1f} s", host=node)
+                yield AgentSilent(id=event, node=node, age_s=age)
+                return
+
+    def _progress(self, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
+        age = now - self._moved_at
+        if age > NO_PROGRESS_S and self._updates > 0 and not run.troubles:
+            event = events.write("progress.none", f"no update for {age:.0f} s")
+            yield NoProgress(id=event, age_s=age)
+        elif age <= NO_PROGRESS_S and "progress" in run.troubles:
+            yield Progressed(id=events.write("progress.again", "updates are being made again"))
+
+    def _advise(self, fold: Fold, events: EventLog) -> None:
+        """Say which rule of the balance applies, when that changes."""
+        learners = fold.of_role(Role.LEARNER)
+        measured = self._plan.job.algorithm.max_lag is not None and any(sum(r.lag_histogram) for r in learners)
+        found = freshness_advice(
+            batch_size=self._plan.sizes.batch_size,
+            buffer_size=self._plan.sizes.buffer_size,
+            tolerance=self._plan.sizes.staleness_tolerance,
+            staleness=freshness(self._plan, fold).staleness_ratio if measured else None,
+        )
+        for advice in found:
+            if advice.rule not in self._rules:
+                events.write("freshness.advice", advice.message)
+        self._rules = frozenset(advice.rule for advice in found)
