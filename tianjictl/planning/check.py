@@ -10,7 +10,7 @@ from runtime.contract.states import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runtime.contract.plan import Plan
+    from runtime.contract.plan import Placement, Plan
     from tianjictl.planning.problem import Problem
 
 _SLACK = 1e-4  #: shares are written with six digits
@@ -59,9 +59,7 @@ def _cores(plan: Plan, problem: Problem) -> Iterator[str]:
             or len(set(placement.cores)) != len(placement.cores)
         ):
             yield f"{placement.name} is pinned to CPUs {placement.cores}, usable are {tuple(sorted(usable))}"
-        wanted = len(placement.cores) if placement.role is Role.LEARNER else 1
-        if placement.threads != wanted:
-            yield f"{placement.name} has {placement.threads} threads, its cores call for {wanted}"
+        yield from _threads(placement, shared=plan.hosts[0].oversubscription > 0)
         for cpu in placement.cores:
             load[cpu] += placement.core_share / len(placement.cores)  # type: ignore[assignment]  # Counter counts floats too
     for cpu, share in sorted(load.items()):
@@ -72,10 +70,17 @@ def _cores(plan: Plan, problem: Problem) -> Iterator[str]:
     yield from _sharing(plan, problem)
 
 
+def _threads(placement: Placement, *, shared: bool) -> Iterator[str]:
+    """A learner has a thread for each of its cores; where cores are shared it may have fewer than it floats over."""
+    cores = len(placement.cores) if placement.role is Role.LEARNER else 1
+    if placement.threads > cores or (placement.threads < cores and not shared):
+        yield f"{placement.name} has {placement.threads} threads, its cores call for {cores}"
+
+
 def _sharing(plan: Plan, problem: Problem) -> Iterator[str]:
     """Learners and actors have cores of their own unless the plan admits how far it shares."""
     heavy = [p for p in plan.placements if p.role in (Role.LEARNER, Role.ACTOR)]
-    whole = sum(len(p.cores) if p.role is Role.LEARNER else 1 for p in heavy)
+    whole = sum(p.threads for p in heavy)
     stated = plan.hosts[0].oversubscription
     if whole > problem.num_cores:
         light = problem.charges.buffer * len(plan.of_role(Role.BUFFER)) + problem.fixed_light
@@ -122,7 +127,7 @@ def _rates(plan: Plan, problem: Problem) -> Iterator[str]:
     if predicted is None:
         yield "rates were measured, yet none is predicted"
         return
-    learners = sum(rates.learner(len(p.cores)) for p in plan.of_role(Role.LEARNER))
+    learners = sum(rates.learner(p.threads) for p in plan.of_role(Role.LEARNER))
     actors = problem.trained_per_step * sum(
         rates.actor_steps_per_s * min(1.0, float(len(p.cores))) for p in plan.of_role(Role.ACTOR)
     )

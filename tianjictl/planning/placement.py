@@ -27,14 +27,14 @@ def place(problem: Problem, choice: Choice) -> tuple[Placement, ...]:
     if sharing.exclusive:
         learners = [_take(free, choice.learner_cores) for _ in range(choice.learners)]
     else:
-        learners = _dealt(free, choice.learners, choice.learner_cores)
+        learners = _dealt_or_floating(free, choice.learners, choice.learner_cores)
     actors, spare = _actor_cores(problem, choice, free, learners)
     light = choice.learners * problem.charges.buffer + (problem.charges.evaluator if problem.evaluator else 0.0)
     floating = _numbers(spare if spare and light <= len(spare) else free)
     made = _Maker(problem.host.name)
     learner_share = choice.learner_cores * (1.0 if sharing.exclusive else share)
     for group, cores in enumerate(learners):
-        made.add(Role.LEARNER, group, group, _numbers(cores), learner_share, threads=len(cores))
+        made.add(Role.LEARNER, group, group, _numbers(cores), learner_share, threads=choice.learner_cores)
     for group in range(choice.learners):
         made.add(Role.BUFFER, group, group, floating, share * problem.charges.buffer)
     for index, (group, numbers) in enumerate(actors):
@@ -83,9 +83,11 @@ def _take(free: list[Core], count: int) -> list[Core]:
     return taken
 
 
-def _dealt(cores: Sequence[Core], hands: int, count: int) -> list[list[Core]]:
-    """`count` cores for each hand, round and round, where there are not enough for all."""
-    return [[cores[(hand * count + step) % len(cores)] for step in range(count)] for hand in range(hands)]
+def _dealt_or_floating(cores: Sequence[Core], learners: int, count: int) -> list[list[Core]]:
+    """Cores of learners that have to share: dealt round and round if that comes out even, else all for each."""
+    if learners * count % len(cores):
+        return [list(cores)] * learners
+    return [[cores[(learner * count + step) % len(cores)] for step in range(count)] for learner in range(learners)]
 
 
 def _actor_cores(
