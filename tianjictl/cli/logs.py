@@ -17,7 +17,7 @@ from tianjictl.cli.options import Json, OptionalRun, parse_seconds
 from tianjictl.cli.output import emit_json, note, safe
 from tianjictl.errors import UsageProblem
 from tianjictl.runs.client import observe
-from tianjictl.runs.logfiles import LogFile, log_files, tail
+from tianjictl.runs.logfiles import LogFile, Tail, log_files, tail
 from tianjictl.runs.registry import Run, find_run
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def logs(
     files = wanted.of(log_files(found.paths))
     if not files and (component or host):
         raise UsageProblem(f"{found.run_id} has no log of {component or host}", hint=f"it has {_known(found)}")
-    shown = _newest(files, lines, oldest)
+    ends = {file: tail(file.path, _ALL if lines is None else lines, whole=follow) for file in files}
+    shown = _newest(ends, lines, oldest)
     if json:
         if follow:
             raise UsageProblem("logs --json answers one document, which --follow never ends")
@@ -63,7 +64,7 @@ def logs(
     for name, attempt, line in shown:
         _print(name, attempt, line)
     if follow:
-        _follow(found, wanted, {file.path: file.path.stat().st_size for file in files})
+        _follow(found, wanted, {file.path: read.end for file, read in ends.items()})
     elif not files:
         note(f"{found.run_id} has written no logs")
 
@@ -94,11 +95,11 @@ def _placed_on(run: Run, host: str) -> set[str]:
     return {placement.name for placement in plan.placements if placement.host == host}
 
 
-def _newest(files: list[LogFile], lines: int | None, oldest: datetime | None) -> list[tuple[str, int, str]]:
+def _newest(read: dict[LogFile, Tail], lines: int | None, oldest: datetime | None) -> list[tuple[str, int, str]]:
     """The lines to print: of each component the newest `lines`, none older than `oldest`."""
     by_component: dict[str, list[tuple[str, int, str]]] = {}
-    for file in files:
-        fresh = _young(tail(file.path, _ALL if lines is None else lines), file, oldest)
+    for file, end in read.items():
+        fresh = _young(end.lines, file, oldest)
         by_component.setdefault(file.component, []).extend((file.component, file.attempt, line) for line in fresh)
     limit = _ALL if lines is None else lines
     return [entry for entries in by_component.values() for entry in (entries[-limit:] if limit else [])]

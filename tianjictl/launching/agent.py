@@ -15,7 +15,11 @@ from typing import IO, TYPE_CHECKING
 from tianjictl.errors import TianjiError, TimedOut
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+
+AGENT = (sys.executable, "-m", "runtime", "agent")
 
 
 class AgentProcess:
@@ -31,11 +35,11 @@ class AgentProcess:
         self._unread = b""
 
     @classmethod
-    def start(cls) -> AgentProcess:
+    def start(cls, command: Sequence[str] = AGENT) -> AgentProcess:
         """Start the process; it does nothing visible until `hand_over`."""
         complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
         process = subprocess.Popen(
-            [sys.executable, "-m", "runtime", "agent"],
+            list(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,

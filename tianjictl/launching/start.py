@@ -30,7 +30,6 @@ def bring_up(
     *,
     resume_from: Path | None = None,
     progress: Callable[[str], None] = lambda _line: None,
-    up_within_s: float = UP_WITHIN_S,
 ) -> RunView:
     """Hand the run to its agent and wait until every component has reported.
 
@@ -40,7 +39,7 @@ def bring_up(
     try:
         progress("starting the agent")
         agent.hand_over(run.paths.root, resume_from, timeout_s=READY_WITHIN_S)
-        return wait_until_up(run, agent, progress=progress, deadline=time.monotonic() + up_within_s)
+        return wait_until_up(run, agent, progress=progress, deadline=time.monotonic() + UP_WITHIN_S)
     except BaseException as error:
         progress("taking down what was started")
         why = error.message if isinstance(error, TianjiError) else type(error).__name__

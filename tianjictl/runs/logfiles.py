@@ -33,20 +33,35 @@ def log_files(paths: RunPaths) -> list[LogFile]:
     return sorted(found, key=lambda file: (_natural(file.component), file.attempt))
 
 
-def tail(path: Path, lines: int) -> list[str]:
-    """The last `lines` lines of a file, read from its end; an unreadable file has none."""
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last lines of a file, and the offset at which they end: what comes later begins there."""
+
+    lines: list[str]
+    end: int
+
+
+def tail(path: Path, lines: int, *, whole: bool = False) -> Tail:
+    """The last `lines` lines of a file, read from its end; an unreadable file has none.
+
+    With `whole` a last line that is not finished is left for later.
+    """
+    data, end = b"", 0
     try:
         with path.open("rb") as file:
-            position = file.seek(0, os.SEEK_END)
-            data = b""
+            position = end = file.seek(0, os.SEEK_END)
             while position > 0 and data.count(b"\n") <= lines:
                 step = min(_BLOCK, position)
                 position -= step
                 file.seek(position)
                 data = file.read(step) + data
     except OSError:
-        return []
-    return data.decode(errors="replace").splitlines()[-lines:]
+        return Tail([], end)
+    if whole and not data.endswith(b"\n"):
+        data, _, unfinished = data.rpartition(b"\n")
+        end -= len(unfinished)
+    found = data.decode(errors="replace").removesuffix("\n").split("\n") if data else []
+    return Tail(found[-lines:] if lines else [], end)
 
 
 def last_words(paths: RunPaths, components: set[str], *, lines: int = 12) -> list[str]:
@@ -55,7 +70,9 @@ def last_words(paths: RunPaths, components: set[str], *, lines: int = 12) -> lis
     for file in log_files(paths):
         if file.component in components and file.path.stat().st_size > 0:
             newest[file.component] = file
-    return [f"{file.component}.{file.attempt}: {line}" for file in newest.values() for line in tail(file.path, lines)]
+    return [
+        f"{file.component}.{file.attempt}: {line}" for file in newest.values() for line in tail(file.path, lines).lines
+    ]
 
 
 def _natural(name: str) -> tuple[str, int]:

@@ -1,0 +1,132 @@
+"""`status` tells the truth: live numbers as live, old ones as old, a vanished run as lost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from runtime.contract.states import RunState
+from runtime.contract.view import Checkpoints, RunView
+
+KEYS = {
+    "": ("run_id", "state", "reason", "attempt", "elapsed_s"),
+    "shape": ("wanted", "present"),
+    "progress": ("env_steps", "updates", "episodes", "version"),
+    "reward": ("mean_100", "best_mean_100", "episodes"),
+    "rates": ("env_steps_per_s", "samples_per_s", "updates_per_s"),
+    "predicted": ("env_steps_per_s", "samples_per_s"),
+    "freshness": ("pool_ratio", "flow_ratio", "version_lag", "staleness_ratio"),
+    "samples": ("produced", "consumed", "dropped_stale", "dropped_other", "in_flight"),
+    "bottleneck": ("side", "t_sp_s", "t_rv_s", "n_actors", "advice"),
+    "checkpoints": ("last_step", "last_age_s", "complete"),
+}
+COMPONENT_KEYS = {
+    "name", "role", "host", "pid", "cores", "state", "attempt", "restarts", "heartbeat_age_s", "cpu_percent",
+    "rss_bytes",
+}  # fmt: skip
+
+
+def test_json_holds_every_promised_key(run, tianjictl):
+    run.serve()
+    code, out, err = tianjictl("status", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert list(document) == ["schema_version", "command", "generated_at", "data", "warnings", "errors"]
+    assert document["schema_version"] == 1
+    assert document["command"] == "status"
+    for part, keys in KEYS.items():
+        assert set(document["data"][part] if part else document["data"]) >= set(keys), part
+    assert set(document["data"]["freshness"]["version_lag"]) == {"mean", "p50", "p95", "max"}
+    assert set(document["data"]["components"][0]) >= COMPONENT_KEYS
+    assert set(document["data"]["hosts"][0]) >= {"name", "state", "heartbeat_age_s", "clock_offset_s"}
+    assert set(document["data"]["links"][0]) == {"from", "to", "transport", "mb_per_s", "state"}
+
+
+def test_json_holds_the_newest_twenty_events(run, tianjictl):
+    run.serve()
+    events = json.loads(tianjictl("status", "--json")[1])["data"]["events"]
+    assert [event["id"] for event in events] == [f"e{index}" for index in range(5, 25)]
+
+
+def test_the_screen_shows_state_reason_and_what_is_asked_of_it(run, tianjictl):
+    run.serve()
+    code, out, _ = tianjictl("status")
+    assert code == 0
+    for text in (run.run_id, "running: every component is there", "123.4", "actor-0", "100 produced", "L1A1 wanted"):
+        assert text in out
+    assert "STALE" not in out
+    assert all(line == line.rstrip() for line in out.splitlines())
+
+
+def test_text_of_the_run_is_never_read_as_markup_and_cannot_steer_the_terminal(run, tianjictl):
+    run.show(reason="[red]boom[/red] \x1b[2J \x07")
+    run.serve()
+    out = tianjictl("status")[1]
+    assert "[red]boom[/red] \\x1b[2J \\x07" in out
+    assert "[bold]event 24[/bold]" in out
+    assert "\x1b" not in out
+
+
+def test_numbers_of_a_silent_coordinator_are_shown_as_old(run, tianjictl):
+    run.show(checkpoints=Checkpoints(last_step=5, last_age_s=10.0, complete=1))
+    run.write_view(age_s=42)
+    run.hold_agent_lock()
+    code, out, _ = tianjictl("status", "--exit-code")
+    assert "STALE: this is 42" in out
+    assert "has no control socket" in out
+    assert code == 7
+    document = json.loads(tianjictl("status", "--json")[1])
+    assert document["data"]["stale"] is True
+    assert "42 s old" in document["warnings"][0]
+    assert document["data"]["checkpoints"]["last_age_s"] >= 52
+
+
+def test_a_run_whose_agent_vanished_is_lost_not_running(run, tianjictl):
+    run.write_view(age_s=3)
+    code, out, _ = tianjictl("status", "--exit-code")
+    assert "lost: its agent is gone without a completion record" in out
+    assert code == 6
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (RunState.RUNNING, 0),
+        (RunState.DEGRADED, 7),
+        (RunState.FAILED, 6),
+        (RunState.STOPPED, 1),
+        (RunState.COMPLETED, 0),
+    ],
+)
+def test_exit_code_tells_the_state_only_when_asked(run, tianjictl, state, code):
+    run.show(state=state, reason="because")
+    run.serve()
+    assert tianjictl("status", "--exit-code")[0] == code
+    assert tianjictl("status")[0] == 0
+
+
+def test_the_completion_record_has_the_last_word(run, tianjictl):
+    run.write_view()
+    run.complete()
+    data = json.loads(tianjictl("status", "--json")[1])["data"]
+    assert (data["state"], data["reason"], data["stale"]) == ("completed", "mean return 475 reached", False)
+
+
+def test_a_run_that_never_reported_shows_its_plan(run, tianjictl):
+    run.hold_agent_lock()
+    data = json.loads(tianjictl("status", "--json")[1])["data"]
+    assert (data["state"], data["shape"]["wanted"]) == ("pending", "L1A1")
+
+
+def test_watching_without_a_terminal_prints_lines_until_the_run_ends(run, tianjictl):
+    run.show(state=RunState.COMPLETED, reason="done")
+    run.serve()
+    code, out, _ = tianjictl("status", "--watch")
+    assert code == 0
+    assert out.startswith("completed 12.5 s")
+
+
+def test_a_viewer_of_today_shows_a_run_of_tomorrow(run):
+    newer = {**run.view.model_dump(mode="json"), "colour": "green"}
+    assert RunView.model_validate(newer).state is RunState.RUNNING
