@@ -135,3 +135,9 @@ def test_a_free_shape_without_rates_says_that_nothing_was_measured() -> None:
     solution = decide(problem(16))
     assert solution.proof == "greedy (nothing measured)"
     assert solution.choice.cores <= 16
+
+
+def test_the_share_of_agent_and_coordinator_is_taken_from_the_actors_time() -> None:
+    """A second learner core would give 990, were it not that the one actor left has only 0.9 of its core: 900."""
+    p = problem(3, rates=Rates(1_000.0, ((1, 950.0), (2, 990.0)), 0.0))
+    assert decide(p).choice == Choice(learners=1, learner_cores=1, actors=1)

@@ -1,0 +1,184 @@
+"""Profiles: what makes old rates worthless, where they are kept, and that measuring works."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from runtime.contract.envspec import EnvSpec
+from runtime.contract.job import EnvConfig, Job
+from runtime.contract.measurement import ActorRate, LearnerRate, MeasureProgress, MeasureReport, Spread
+from runtime.contract.shape import Shape
+from runtime.contract.sizes import resolve_sizes
+from tianjictl.errors import Infeasible, PlanStale, UsageProblem
+from tianjictl.launching.local_plan import check_still_valid, plan_for_this_machine
+from tianjictl.planning.check import check
+from tianjictl.planning.problem import make_problem
+from tianjictl.profiling import store
+from tianjictl.profiling.local import local_facts, measure_request, measured_sizes
+from tianjictl.profiling.probing import EnvProbe, measure
+from tianjictl.profiling.profile import ClusterProfile, HostProfile, profile_key
+
+CARTPOLE = EnvSpec(id="CartPole-v1", observation_shape=(4,), num_actions=2, native_vector=True, autoreset="next-step")
+
+
+@pytest.fixture(autouse=True)
+def own_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TIANJICTL_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def make_job(algorithm: str | dict[str, object] = "ppo", **sections: object) -> Job:
+    base = {
+        "name": "test",
+        "env": {"id": "CartPole-v1"},
+        "algorithm": {"name": algorithm} if isinstance(algorithm, str) else algorithm,
+    }
+    return Job.model_validate(base | sections)
+
+
+def known(value: float) -> Spread:
+    return Spread(median=value, low=value, high=value, repeats=1)
+
+
+REPORT = MeasureReport(
+    actors=(ActorRate(num_envs=64, busy_neighbours=0, steps_per_s=known(400_000)),),
+    learners=(LearnerRate(cores=1, samples_per_s=known(50_000)),),
+    fragment_samples=2048,
+    buffer_s_per_fragment=known(1e-4),
+    memcpy_mb_per_s=known(10_000),
+    checkpoint_mb_per_s=known(500),
+)
+
+
+def profile_of(job: Job) -> ClusterProfile:
+    facts = local_facts()
+    return ClusterProfile(
+        key=profile_key(facts, job, measured_sizes(job, CARTPOLE)),
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        hosts=(HostProfile(facts=facts, measured=REPORT),),
+    )
+
+
+def key_of(job: Job, **facts: object) -> str:
+    return profile_key(local_facts().model_copy(update=facts), job, resolve_sizes(job, Shape(1, 1), CARTPOLE))
+
+
+def test_the_key_changes_with_what_changes_the_rates() -> None:
+    base = key_of(make_job())
+    assert base == key_of(make_job())
+    others = {
+        key_of(make_job(), boot_id="another boot"),
+        key_of(make_job(), packages={"numpy": "0.1"}),
+        key_of(make_job(env={"id": "CartPole-v1", "delay_us": 100})),
+        key_of(make_job(env={"id": "CartPole-v1", "num_envs": 8})),
+        key_of(make_job(algorithm={"name": "ppo", "network": {"hidden": [256]}})),
+        key_of(make_job(algorithm={"name": "ppo", "epochs": 1})),
+        key_of(make_job("dqn")),
+    }
+    assert len(others) == 7
+    assert base not in others
+
+
+def test_the_key_stays_where_only_the_outcome_changes() -> None:
+    learning = {"name": "ppo", "learning_rate": 1e-4, "gamma": 0.9}
+    assert key_of(make_job()) == key_of(make_job(algorithm=learning, training={"seed": 7}))
+
+
+def test_a_kept_profile_is_found_again_and_a_damaged_one_is_not() -> None:
+    profile = profile_of(make_job())
+    assert store.cached(profile.key) is None
+    path = store.keep(profile)
+    assert store.cached(profile.key) == profile
+    path.write_text(path.read_text()[:-20])
+    assert store.cached(profile.key) is None
+
+
+def test_a_profile_file_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="cannot read the profile"):
+        store.load(tmp_path / "absent.json")
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(UsageProblem, match="is not a profile"):
+        store.load(tmp_path / "other.json")
+
+
+def test_the_cached_profile_gives_the_plan_its_prediction() -> None:
+    job = make_job(distributed={"learners": 1, "actors": 1, "oversubscribe": True})
+    without = plan_for_this_machine(job)
+    assert without.predicted.env_steps_per_s is None
+    assert without.fingerprints.profile is None
+    profile = profile_of(job)
+    store.keep(profile)
+    plan = plan_for_this_machine(job)
+    assert plan.predicted.samples_per_s is not None
+    assert plan.fingerprints.profile == profile.digest
+    assert check(plan, make_problem(job, plan.env, local_facts(), REPORT)) == []
+
+
+def test_a_named_profile_and_a_named_shape_win_over_cache_and_job(tmp_path: Path) -> None:
+    job = make_job(distributed={"learners": 1, "actors": 1})
+    store.save(profile_of(job), tmp_path / "p.json")
+    plan = plan_for_this_machine(job, shape="L2A3", oversubscribe=True, profile_path=tmp_path / "p.json")
+    assert plan.shape == "L2A3"
+    assert plan.job.distributed.actors == 3
+    assert plan.predicted.samples_per_s is not None
+
+
+def test_what_cannot_be_planned_is_refused_in_words() -> None:
+    with pytest.raises(UsageProblem, match="not a shape"):
+        plan_for_this_machine(make_job(), shape="4x4")
+    with pytest.raises(UsageProblem, match="no such environment"):
+        plan_for_this_machine(make_job(env={"id": "NoSuchEnv-v0"}))
+    with pytest.raises(Infeasible, match="L1A1000000"):
+        plan_for_this_machine(make_job(), shape="L1A1000000")
+
+
+def test_a_plan_for_another_machine_or_job_is_stale() -> None:
+    job = make_job(distributed={"learners": 1, "actors": 1, "oversubscribe": True})
+    plan = plan_for_this_machine(job)
+    check_still_valid(plan)
+    prints = plan.fingerprints.model_copy(update={"inventory": "another machine"})
+    with pytest.raises(PlanStale, match="this machine"):
+        check_still_valid(plan.model_copy(update={"fingerprints": prints}))
+    with pytest.raises(PlanStale, match="the job"):
+        check_still_valid(plan, make_job("dqn"))
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_measuring_gives_every_rate_and_tells_of_each_step(algorithm: str, tmp_path: Path) -> None:
+    job = make_job(algorithm)
+    request = measure_request(job, CARTPOLE, measured_sizes(job, CARTPOLE), local_facts(), tmp_path)
+    steps: list[MeasureProgress] = []
+    report = measure(request.model_copy(update={"seconds": 0.1}), steps.append)
+    assert [step.done for step in steps] == list(range(steps[0].total))
+    assert report.actors[0].steps_per_s.median > 1_000
+    assert report.learners[0].samples_per_s.median > 100
+    assert 0 < report.buffer_s_per_fragment.median < 1
+    assert report.fragment_samples == request.sizes.fragment_samples
+    for spread in (report.actors[0].steps_per_s, report.memcpy_mb_per_s, report.checkpoint_mb_per_s):
+        assert 0 < spread.low <= spread.median <= spread.high
+    assert list(tmp_path.glob("*.tmp")) == [], "the file that was written to measure the disk is gone"
+
+
+def test_a_slow_environment_measures_slow(tmp_path: Path) -> None:
+    job = make_job(env={"id": "CartPole-v1", "num_envs": 2, "delay_us": 2_000})
+    facts = local_facts()
+    request = measure_request(job, CARTPOLE, measured_sizes(job, CARTPOLE), facts, tmp_path)
+    report = measure(
+        request.model_copy(update={"seconds": 0.1, "cores": facts.cpu.usable[:1]}), progress=lambda _step: None
+    )
+    assert report.actors[0].steps_per_s.median < 1_000, "two environments a step, and a step takes over 2 ms"
+
+
+def test_a_probe_does_not_outlive_its_block() -> None:
+    with EnvProbe(EnvConfig(id="CartPole-v1")) as probe:
+        process = probe._process
+    assert process.returncode is not None
+
+
+def test_profiles_are_readable_json() -> None:
+    document = json.loads(profile_of(make_job()).model_dump_json())
+    assert document["hosts"][0]["measured"]["learners"][0]["cores"] == 1
