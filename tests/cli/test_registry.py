@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
 from runtime.contract.record import CompletionRecord
+from runtime.contract.run_mark import ROOM, RUN_ID_VARIABLE, mark_process
 from runtime.contract.states import RunState
 from tianjictl.errors import Locked, UsageProblem
 from tianjictl.runs.processes import processes_of, send, wait_gone
@@ -91,3 +95,35 @@ def test_a_signal_reaches_only_processes_of_the_run(run):
     assert wait_gone(found, time.monotonic() + 5) == []
     assert ours.wait(5) == -signal.SIGKILL
     assert other.poll() is None
+
+
+MARKED_LATE = """
+import os, sys, time
+from runtime.contract.run_mark import mark_process
+mark_process(sys.argv[1])
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+print(child, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_that_learns_its_run_late_and_what_it_forks_carry_the_mark(run):
+    marked = subprocess.Popen(
+        [sys.executable, "-c", MARKED_LATE, run.run_id],
+        env={**os.environ, RUN_ID_VARIABLE: ROOM}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert marked.stdout is not None
+        child = int(marked.stdout.readline())
+        assert [process.pid for process in processes_of(run.run_id)] == sorted([marked.pid, child])
+    finally:
+        send(open_run(run.paths.root), signal.SIGKILL)
+        marked.kill()
+        marked.communicate()
+
+
+def test_an_id_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="longer than"):
+        mark_process("x" * 200)

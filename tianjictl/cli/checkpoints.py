@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,7 @@ from tianjictl.runs.settings import plan_of
 
 _ACTIONS = ("list", "verify", "prune")
 _LOOK_EVERY_S = 0.1
+_CLOCK_GRAIN_S = 0.1  #: file times are coarser than the clock
 
 
 def checkpoint(
@@ -30,14 +32,14 @@ def checkpoint(
     """Write a checkpoint now and wait until it is complete."""
     found = find_run(run)
     limit_s = parse_seconds(timeout, "--timeout")
-    began = time.monotonic()
+    began, asked_at = time.monotonic(), time.time()
     with Progress() as progress:
         answer = request(found, CheckpointRequest(), timeout_s=min(limit_s, 10.0))
         if not isinstance(answer, dict) or not isinstance(answer.get("step"), int):
             raise CheckpointProblem(f"the coordinator answered {answer!r} instead of a step")
         step = answer["step"]
         progress(f"writing checkpoint {step}")
-        made = _wait_for(found, step, began + limit_s)
+        made = _wait_for(found, step, asked_at, began + limit_s)
     data = {"run_id": found.run_id, "step": step, "path": made, "seconds": time.monotonic() - began}
     if json:
         emit_json("checkpoint", data)
@@ -45,12 +47,15 @@ def checkpoint(
         say(f"wrote checkpoint {step:,} of {found.run_id} in {duration(time.monotonic() - began)}: {made}")
 
 
-def _wait_for(run: Run, step: int, deadline: float) -> str:
-    """The folder of the checkpoint once it is whole; its name appears by a rename, so it is never there by half."""
+def _wait_for(run: Run, step: int, asked_at: float, deadline: float) -> str:
+    """The folder of the checkpoint once it is whole; its name appears by a rename, so it is never there by half.
+
+    A folder of the same step from before `asked_at` (seconds since the epoch) is of an earlier attempt.
+    """
     folder = run.paths.checkpoints / f"step-{step:012d}"
-    while not (folder / "manifest.json").exists():
+    while not _is_there(folder, asked_at):
         picture = observe(run)
-        if picture.ended and not folder.exists():
+        if picture.ended and not _is_there(folder, asked_at):
             raise CheckpointProblem(f"the run ended before checkpoint {step} was complete: {picture.view.reason}")
         failed = [
             event for event in picture.view.events if event.kind == "checkpoint.failed" and str(step) in event.message
@@ -61,6 +66,13 @@ def _wait_for(run: Run, step: int, deadline: float) -> str:
             raise TimedOut(f"checkpoint {step} is not complete yet", hint=f"tianjictl checkpoints {run.run_id}")
         time.sleep(_LOOK_EVERY_S)
     return str(folder)
+
+
+def _is_there(folder: Path, asked_at: float) -> bool:
+    try:
+        return (folder / "manifest.json").stat().st_mtime >= asked_at - _CLOCK_GRAIN_S
+    except FileNotFoundError:
+        return False
 
 
 def checkpoints(

@@ -14,7 +14,7 @@ import typer
 
 from tianjictl.cli.options import Algo, Detach, Env, Json, Oversubscribe, Profile, Set, Shape, Yes
 from tianjictl.cli.output import emit_json, err, is_terminal, note, say
-from tianjictl.errors import PlanStale, UsageProblem
+from tianjictl.errors import UsageProblem
 from tianjictl.launching.agent import AgentProcess
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _saved_plan(path: Path) -> Plan:
     from pydantic import ValidationError
 
     from runtime.contract.plan import Plan
-    from tianjictl.launching.local_plan import stale_reasons
+    from tianjictl.launching.local_plan import check_still_valid
 
     try:
         plan = Plan.model_validate_json(path.read_bytes())
@@ -158,9 +158,7 @@ def _saved_plan(path: Path) -> Plan:
         raise UsageProblem(
             f"{path} is not a plan: {where}: {first['msg']}", hint="tianjictl plan JOB -o plan.json"
         ) from error
-    reasons = stale_reasons(plan)
-    if reasons:
-        raise PlanStale(f"{path} is stale: {'; '.join(reasons)}", hint="make it again: tianjictl plan JOB -o plan.json")
+    check_still_valid(plan)
     return plan
 
 

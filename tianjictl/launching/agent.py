@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
+from runtime.contract.run_mark import ROOM, RUN_ID_VARIABLE
 from tianjictl.errors import TianjiError, TimedOut
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class AgentProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
+            # The run has no id yet: the agent writes it into this room, where stop will look for it.
+            env=os.environ | {RUN_ID_VARIABLE: ROOM},
             start_new_session=True,
         )
         return cls(process, complaints)

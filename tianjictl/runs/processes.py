@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime.contract.run_mark import carries_mark
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tianjictl.runs.registry import Run
 
-RUN_ID_VARIABLE = "TIANJI_RUN_ID"
 _PROC = Path("/proc")
 
 
@@ -33,16 +34,7 @@ def processes_of(run_id: str) -> list[RunProcess]:
     A zombie has no environment any more and is not counted: nothing of it is left but an exit code.
     """
     pids = sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
-    return [RunProcess(pid, _command(pid)) for pid in pids if pid != os.getpid() and _carries(pid, run_id)]
-
-
-def _carries(pid: int, run_id: str) -> bool:
-    """Whether the process was started with the run id; False also where it has left or is not ours to look at."""
-    try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return False
-    return f"{RUN_ID_VARIABLE}={run_id}".encode() in environment.split(b"\0")
+    return [RunProcess(pid, _command(pid)) for pid in pids if pid != os.getpid() and carries_mark(pid, run_id)]
 
 
 def everything_of(run: Run) -> list[RunProcess]:
@@ -65,7 +57,7 @@ def send(run: Run, signal_number: signal.Signals, *, only: Iterable[int] | None 
             continue
         try:
             # The handle pins the process; only now is it certain that it is still the one that was found.
-            if _carries(process.pid, run.run_id) or process.pid == run.agent_pid():
+            if carries_mark(process.pid, run.run_id) or process.pid == run.agent_pid():
                 signal.pidfd_send_signal(handle, signal_number)
                 reached.append(process)
         except ProcessLookupError:
