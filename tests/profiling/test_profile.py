@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,14 +11,23 @@ import pytest
 
 from runtime.contract.envspec import EnvSpec
 from runtime.contract.job import EnvConfig, Job
-from runtime.contract.measurement import ActorRate, LearnerRate, MeasureProgress, MeasureReport, Spread
+from runtime.contract.measurement import (
+    ActorRate,
+    LearnerRate,
+    MeasureProgress,
+    MeasureReport,
+    MeasureRequest,
+    Spread,
+)
 from runtime.contract.shape import Shape
 from runtime.contract.sizes import resolve_sizes
 from tianjictl.errors import Infeasible, PlanStale, UsageProblem
+from tianjictl.launching import local_plan
 from tianjictl.launching.local_plan import check_still_valid, plan_for_this_machine
 from tianjictl.planning.check import check
 from tianjictl.planning.problem import make_problem
-from tianjictl.profiling import store
+from tianjictl.profiling import local, store
+from tianjictl.profiling.facts.cpus import Core
 from tianjictl.profiling.local import local_facts, measure_request, measured_sizes
 from tianjictl.profiling.probing import EnvProbe, measure
 from tianjictl.profiling.profile import ClusterProfile, HostProfile, profile_key
@@ -134,6 +144,34 @@ def test_what_cannot_be_planned_is_refused_in_words() -> None:
         plan_for_this_machine(make_job(env={"id": "NoSuchEnv-v0"}))
     with pytest.raises(Infeasible, match="L1A1000000"):
         plan_for_this_machine(make_job(), shape="L1A1000000")
+
+
+def test_an_open_shape_measures_first_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = local_facts()
+    wide = facts.cpu.model_copy(
+        update={
+            "allowed": tuple(Core(cpu=cpu, core=cpu) for cpu in range(8)),
+            "usable": tuple(range(8)),
+            "capacity": 8.0,
+        }
+    )
+    requests: list[MeasureRequest] = []
+
+    def fake(request: MeasureRequest, progress: Callable[[MeasureProgress], None]) -> MeasureReport:
+        requests.append(request)
+        progress(MeasureProgress(doing="nothing", done=0, total=1))
+        return REPORT
+
+    monkeypatch.setattr(local_plan, "local_facts", lambda: facts.model_copy(update={"cpu": wide}))
+    monkeypatch.setattr(local, "measure", fake)
+    told: list[str] = []
+    plan = plan_for_this_machine(make_job(), progress=told.append)
+    assert plan.shape == "L4A4", "learners bind, and each needs an actor"
+    assert plan.solver == "optimal"
+    assert requests[0].learner_cores == (1, 2, 4)
+    assert told == ["nothing measured yet for this job on this machine: measuring first", "measuring nothing (1/1)"]
+    assert plan_for_this_machine(make_job()) == plan
+    assert len(requests) == 1
 
 
 def test_a_plan_for_another_machine_or_job_is_stale() -> None:

@@ -58,9 +58,7 @@ def plan_for_this_machine(
         raise UsageProblem(error.message, hint=error.hint) from error
 
 
-def _plan(
-    job: Job, env: EnvSpec, facts: HostFacts, profile_path: Path | None, progress: Callable[[str], None]
-) -> Plan:
+def _plan(job: Job, env: EnvSpec, facts: HostFacts, profile_path: Path | None, progress: Callable[[str], None]) -> Plan:
     problem = make_problem(job, env, facts, None)
     refuse_what_cannot_fit(problem)  # before anything is measured
     profile = _known_profile(job, env, facts, profile_path)

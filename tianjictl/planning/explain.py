@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.contract.plan import Prediction, Sizes
-from tianjictl.planning.choice import Choice, Throughput, fits, oversubscription, sharing_of, throughput
+from tianjictl.planning.choice import (
+    Choice,
+    Throughput,
+    fits,
+    is_oversubscribed,
+    oversubscription,
+    sharing_of,
+    throughput,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +89,8 @@ def explain(problem: Problem, choice: Choice, sizes: Sizes, limits: Throughput, 
     if (other := next_best(problem, choice, rates)) is not None:
         gain = throughput(problem, other, rates).achieved / limits.achieved - 1.0
         cores = f"{other.cores} cores" if other.learner_cores == 1 else f"{other.learner_cores} cores per learner"
-        lines.append(f"next best shape: {other.shape} ({cores}), {gain:+.0%}")
+        shared = ", shared" if is_oversubscribed(problem, other) else ""
+        lines.append(f"next best shape: {other.shape} ({cores}{shared}), {gain:+.0%}")
     return tuple(lines)
 
 
