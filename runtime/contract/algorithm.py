@@ -17,6 +17,7 @@ class NetworkConfig(Document):
 
     hidden: HiddenSizes = (64, 64)
     activation: Literal["tanh", "relu"] = "tanh"
+    engine: Literal["auto", "numpy", "torch"] = "auto"  #: what the learner computes it with; auto: torch for wide ones
 
 
 class PpoConfig(Document):

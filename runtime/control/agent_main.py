@@ -40,14 +40,14 @@ def main(argv: list[str]) -> int:
     resume_from = Path(order["resume_from"]) if order.get("resume_from") else None
     try:
         _serve(forks, Path(order["run"]), resume_from)
-    except Refusal as refusal:
+    except RefusedRunError as refusal:
         forks.hang_up(_LEAVE_WITHIN_S)
         _answer({"error": str(refusal), "hint": refusal.hint})
         return 1
     return 0
 
 
-class Refusal(Exception):
+class RefusedRunError(Exception):
     """The run cannot be started here; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
@@ -63,6 +63,7 @@ def _answer(content: dict[str, object]) -> None:
 def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
+    from runtime.contract.run_mark import mark_process
     from runtime.control.agent import Agent
     from runtime.control.coordinator_keeper import CoordinatorKeeper
     from runtime.control.wire import AgentWire, make_keys
@@ -70,6 +71,7 @@ def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
     from runtime.wiring import wire
 
     paths = RunPaths(root)
+    mark_process(paths.run_id)
     lock = _lock(paths)
     for folder in (paths.logs, paths.checkpoints):
         folder.mkdir(exist_ok=True)
@@ -81,7 +83,7 @@ def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
     try:
         resources = Resources.create(wiring, shared=True)
     except OSError as error:
-        raise Refusal(
+        raise RefusedRunError(
             f"the shared memory of {sum(wiring.segments().values()) >> 20} MiB could not be made: {error.strerror}",
             "ask for a smaller distributed.buffer_size, or free memory",
         ) from error
@@ -106,7 +108,7 @@ def _lock(paths: RunPaths) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise Refusal(f"run {paths.run_id} already has an agent", "see: tianjictl status") from None
+        raise RefusedRunError(f"run {paths.run_id} already has an agent", "see: tianjictl status") from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
@@ -118,7 +120,7 @@ def _await_socket(paths: RunPaths, keeper: CoordinatorKeeper) -> None:
         if keeper.gone() or time.monotonic() > deadline:
             log = paths.logs / "coordinator.log"
             words = log.read_text(errors="replace").strip().splitlines()[-1:] if log.exists() else []
-            raise Refusal(f"the coordinator did not come up{': ' + words[0] if words else ''}", f"see {log}")
+            raise RefusedRunError(f"the coordinator did not come up{': ' + words[0] if words else ''}", f"see {log}")
         time.sleep(0.01)
 
 

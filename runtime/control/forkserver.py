@@ -1,4 +1,4 @@
-"""The forkserver: imports torch once, forks components from there, and is their guardian if the agent dies.
+"""The forkserver: imports what is heavy once, forks components from there, and is their guardian if the agent dies.
 
 It has one thread and no state but its children. Its agent's death shows as end-of-file on the channel.
 """
@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.contract.paths import RunPaths
+from runtime.contract.plan import Plan
+from runtime.contract.run_mark import mark_process
 from runtime.control import fork_protocol as protocol
 from runtime.control.orphans import wind_up
 from runtime.control.process import run_component
+from runtime.models.engine import engine_of
 from runtime.resources import Resources
 
 
@@ -128,17 +131,28 @@ def main(argv: list[str]) -> int:
         names += part.names
         descriptors += found
         more = part.more
+    root = Path(message.root)
+    mark_process(root.name)  # before the first fork: what it forks shows what it shows
+    _import_for(Plan.model_validate_json(RunPaths(root).plan.read_bytes()))
     resume_from = Path(message.resume_from) if message.resume_from else None
-    forkserver = Forkserver(channel, RunPaths(Path(message.root)), resume_from, Resources.attach(names, descriptors))
+    forkserver = Forkserver(channel, RunPaths(root), resume_from, Resources.attach(names, descriptors))
     protocol.send(channel, protocol.Ready())
     forkserver.serve()
     return 0
 
 
 def _import_heavy() -> None:
-    """What every component needs, once; then keep these objects out of the collector's sight, so pages stay shared."""
+    """What every component needs, once."""
     import runtime.assembly
 
     del runtime.assembly
+
+
+def _import_for(plan: Plan) -> None:
+    """torch costs over a second and 150 MB: only for networks that it computes, and then once for all components."""
+    if engine_of(plan.job.algorithm.network) == "torch":
+        import torch
+
+        torch.set_num_threads(1)
     gc.collect()
     gc.freeze()

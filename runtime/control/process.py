@@ -60,3 +60,7 @@ def _settle(placement: Placement) -> None:
     if cores:
         os.sched_setaffinity(0, cores)
     threadpool_limits(placement.threads)
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(placement.threads)

@@ -13,13 +13,14 @@ from runtime.algorithms.base import UpdateReport
 from runtime.algorithms.dqn.loss import targets, td_loss
 from runtime.algorithms.state import adopt
 from runtime.models.dueling import head_gradient, q_values
-from runtime.models.mlp import Mlp
+from runtime.models.engine import make_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from runtime.contract.algorithm import DqnConfig
     from runtime.models.arrays import Array, Columns, Floats
+    from runtime.models.engine import Network
     from runtime.models.spec import NetworkSpec
 
 
@@ -35,9 +36,10 @@ class Dqn:
         self._counters = np.zeros(2, np.int64)  # updates, optimiser steps
         self._adam = Adam(self._params, epsilon=1e-8)
         (tower,) = spec.towers
-        self._online_net = Mlp(spec, tower, self._params, rows, self._grads)
-        self._choice_net = Mlp(spec, tower, self._params, rows)
-        self._target_net = Mlp(spec, tower, self._target, rows)
+        network = config.network
+        self._online_net = make_network(network, spec, tower, self._params, rows, self._grads)
+        self._choice_net = make_network(network, spec, tower, self._params, rows)
+        self._target_net = make_network(network, spec, tower, self._target, rows)
 
     @property
     def params(self) -> Floats:
@@ -90,7 +92,7 @@ class Dqn:
     def average_with(self, peers: Sequence[Floats]) -> None:
         average_into(self._params, peers)
 
-    def _q(self, net: Mlp, obs_NO: Floats) -> Floats:
+    def _q(self, net: Network, obs_NO: Floats) -> Floats:
         out = net.forward(obs_NO)
         return q_values(out) if self._dueling else out
 

@@ -15,7 +15,7 @@ from runtime.algorithms.ppo.loss import policy_loss, value_loss
 from runtime.algorithms.returns import gae
 from runtime.algorithms.schedules import linear
 from runtime.algorithms.state import adopt
-from runtime.models.mlp import Mlp
+from runtime.models.engine import make_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,10 +59,11 @@ class Ppo:
         self._adam = Adam(self._params, epsilon=1e-5)
         policy, value = spec.towers
         part_rows = min(rows, 2 * config.minibatch)
-        self._policy = Mlp(spec, policy, self._params, part_rows, self._grads)
-        self._value = Mlp(spec, value, self._params, part_rows, self._grads)
+        network = config.network
+        self._policy = make_network(network, spec, policy, self._params, part_rows, self._grads)
+        self._value = make_network(network, spec, value, self._params, part_rows, self._grads)
         self._chunk = 512
-        self._predict = Mlp(spec, value, self._params, self._chunk)
+        self._predict = make_network(network, spec, value, self._params, self._chunk)
 
     @property
     def params(self) -> Floats:
