@@ -142,8 +142,9 @@ def test_what_cannot_be_planned_is_refused_in_words() -> None:
         plan_for_this_machine(make_job(), shape="4x4")
     with pytest.raises(UsageProblem, match="no such environment"):
         plan_for_this_machine(make_job(env={"id": "NoSuchEnv-v0"}))
-    with pytest.raises(Infeasible, match="L1A1000000"):
-        plan_for_this_machine(make_job(), shape="L1A1000000")
+    with pytest.raises(Infeasible, match="L1A1000000") as refusal:
+        plan_for_this_machine(make_job(), shape="L1A1000000", oversubscribe=True)
+    assert "the nearest shape that fits is L1A" in str(refusal.value.hint)
 
 
 def test_an_open_shape_measures_first_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:

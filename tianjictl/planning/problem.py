@@ -136,7 +136,9 @@ def make_problem(job: Job, env: EnvSpec, facts: HostFacts, measured: MeasureRepo
     wanted = job.distributed
     learners = wanted.learners if isinstance(wanted.learners, int) else None
     actors = wanted.actors if isinstance(wanted.actors, int) else None
-    shape = Shape(learners or 1, max(actors or 1, learners or 1))
+    # Sizes grow with the counts: those of an absurd request would make even the nearest sensible shape look too large.
+    most = len(facts.cpu.usable) * MOST_PER_CORE
+    shape = Shape(min(learners or 1, most), min(max(actors or 1, learners or 1), most))
     fixed = learners is not None and actors is not None
     return Problem(
         host=HostProblem(
