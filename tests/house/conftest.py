@@ -1,0 +1,6 @@
+"""Lets the house tests import `sources`: pytest's importlib mode puts no test folder on the path."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
