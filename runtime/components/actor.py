@@ -114,7 +114,7 @@ class Actor:
         self._params = np.zeros(network.layout.size, np.float32)
         self._into: dict[str, np.ndarray] = {"params": self._params, "progress": self._progress}
         self._network = NumpyPolicy(network, settings.num_envs, self._rng)
-        self._episodes = EpisodeTracker(settings.rollout, settings.num_envs)
+        self._episodes = EpisodeTracker(settings.rollout, settings.num_envs, self._env.reset_steps)
         self._logits_TAB = np.zeros((settings.rollout, network.num_actions, settings.num_envs), np.float32)
         self._obs_B = self._env.reset()
         self._span_began = self._ports.clock()
@@ -229,8 +229,8 @@ class Actor:
         block.set("env_steps", ring.cumulative_samples)
         block.set("samples_produced", ring.cumulative_samples)
         block.set("fragments", slot.sequence + 1)
-        if len(finished.returns_N):
-            block.add_episodes(finished.returns_N, finished.lengths_N)
+        if finished.returns:
+            block.add_episodes(finished.returns, finished.lengths)
         if self._dqn is not None:
             block.set("epsilon", epsilon_at(self._dqn, self._global_steps))
         if slot.sequence % _LIMIT_LOOK_EVERY == 0:

@@ -11,49 +11,48 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Finished(NamedTuple):
-    """Episodes that ended, in order of time: undiscounted returns and lengths in steps, [N] each."""
+    """Episodes that have ended: undiscounted returns, and lengths in steps."""
 
-    returns_N: npt.NDArray[np.float64]
-    lengths_N: npt.NDArray[np.float64]
+    returns: list[float]
+    lengths: list[int]
 
 
 class EpisodeTracker:
-    """Sums rewards and steps of each environment; T steps, B environments, P the pair (reward, step).
+    """Sums rewards and steps of each environment; T steps, B environments.
 
-    Rewards and steps go through the same operations together.
+    `reset_steps` is how many steps that are no transitions follow each end: 1 with next-step autoreset, else 0. Called
+    once per fragment with everything cold in the caches, so it is few NumPy calls and a loop over the ends alone.
     """
 
-    def __init__(self, rollout: int, num_envs: int) -> None:
+    def __init__(self, rollout: int, num_envs: int, reset_steps: int) -> None:
         self._rollout = rollout
-        self._open_PB = np.zeros((2, num_envs))  #: what the unfinished episodes have so far
-        self._amount_PBT = np.zeros((2, num_envs, rollout))
+        self._reset_steps = reset_steps
+        self._paid_BT = np.zeros((num_envs, rollout))
+        self._sum_K = np.zeros(num_envs * rollout)
+        self._open_return_B = [0.0] * num_envs
+        self._began_B = [0] * num_envs  #: first step of the open episode, counted from this fragment's start
 
     @property
     def longest(self) -> int:
         """Steps so far in the longest of the unfinished episodes."""
-        return int(self._open_PB[1].max())
+        return -min(self._began_B)
 
     def add(self, reward_TB: npt.NDArray[np.float32], ended_TB: Bools, valid_TB: Bools) -> Finished:
-        """Take a fragment; returns the episodes that ended in it.
-
-        One running sum over all environments, laid end to end: an episode's amount is the sum at its end less the sum
-        at the end before it in the same environment, or less the environment's start and what was open there.
-        """
-        valid_BT = valid_TB.T
-        np.multiply(reward_TB.T, valid_BT, out=self._amount_PBT[0])
-        self._amount_PBT[1] = valid_BT
-        sum_PK = np.cumsum(self._amount_PBT.reshape(2, -1), axis=1)
-        total_PB = sum_PK[:, self._rollout - 1 :: self._rollout]
-        since_PB = np.zeros_like(self._open_PB)
-        since_PB[:, 1:] = total_PB[:, :-1]
-        since_PB -= self._open_PB
-        end_N = np.flatnonzero(ended_TB.T & valid_BT)
-        env_N, step_N = np.divmod(end_N, self._rollout)
-        at_end_PN = sum_PK[:, end_N]
-        before_PN = since_PB[:, env_N]
-        np.copyto(before_PN[:, 1:], at_end_PN[:, :-1], where=env_N[1:] == env_N[:-1])
-        since_PB[:, env_N] = at_end_PN  # of several ends in one environment the last one stays
-        np.subtract(total_PB, since_PB, out=self._open_PB)
-        order_N = np.argsort(step_N, kind="stable")
-        returns_N, lengths_N = (at_end_PN - before_PN)[:, order_N]
-        return Finished(returns_N, lengths_N)
+        """Take a fragment; returns the episodes that ended in it, by environment and then by time."""
+        rollout, reset_steps = self._rollout, self._reset_steps
+        open_return_B, began_B = self._open_return_B, self._began_B
+        np.multiply(reward_TB.T, valid_TB.T, out=self._paid_BT)
+        # One running sum over all environments, laid end to end: what an episode was paid is a difference of two sums.
+        sum_K = np.cumsum(self._paid_BT, out=self._sum_K)
+        end_N = (ended_TB & valid_TB).T.reshape(-1).nonzero()[0]
+        finished = Finished([], [])
+        since_B = [0.0, *sum_K[rollout - 1 : -1 : rollout].tolist()]
+        for end, paid in zip(end_N.tolist(), sum_K[end_N].tolist(), strict=True):
+            env, step = divmod(end, rollout)
+            finished.returns.append(open_return_B[env] + paid - since_B[env])
+            finished.lengths.append(step + 1 - began_B[env])
+            open_return_B[env], since_B[env], began_B[env] = 0.0, paid, step + 1 + reset_steps
+        for env, total in enumerate(sum_K[rollout - 1 :: rollout].tolist()):
+            open_return_B[env] += total - since_B[env]
+            began_B[env] -= rollout
+        return finished

@@ -42,6 +42,8 @@ class VectorStepper(ABC):
     Arrays returned by `reset` and `step` belong to the environment and are valid until the next call.
     """
 
+    reset_steps = 0  #: steps after each end that are no transitions
+
     def __init__(self, made: MadeEnv, spec: EnvSpec, seed: np.random.SeedSequence, delay_us: int) -> None:
         self.spec = spec
         self.num_envs = made.env.num_envs
@@ -85,6 +87,8 @@ class VectorStepper(ABC):
 
 class NextStepStepper(VectorStepper):
     """Autoreset at the step after the end: that step ignores its action and is no transition."""
+
+    reset_steps = 1
 
     def __init__(self, made: MadeEnv, spec: EnvSpec, seed: np.random.SeedSequence, delay_us: int) -> None:
         super().__init__(made, spec, seed, delay_us)

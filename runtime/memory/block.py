@@ -7,6 +7,8 @@ on. All words are 0 until set.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from runtime.memory.fence import fence
@@ -198,17 +200,16 @@ class StatsBlock:
         self._cursor[0] = count + 1
         self._integers[_EPISODES] += 1
 
-    def add_episodes(self, returns: np.ndarray, lengths: np.ndarray) -> None:
+    def add_episodes(self, returns: Sequence[float], lengths: Sequence[int]) -> None:
         """Record finished episodes, oldest first, at the price of a few single ones; the newest 1024 are remembered."""
         number = len(returns)
-        first = self._cursor[0]
-        kept = min(number, EPISODE_DEPTH)
-        places = np.arange(first + number - kept, first + number) % EPISODE_DEPTH
-        rows = np.empty(kept, _EPISODE)
-        rows["ret"], rows["length"] = returns[number - kept :], lengths[number - kept :]
-        self._episodes[places] = rows
+        count = self._cursor[0]
+        first = count + max(0, number - EPISODE_DEPTH)
+        rows = np.empty(count + number - first, _EPISODE)
+        rows["ret"], rows["length"] = returns[first - count :], lengths[first - count :]
+        self._episodes[np.arange(first, count + number) % EPISODE_DEPTH] = rows
         fence()  # the episodes are there when the cursor says so
-        self._cursor[0] = first + number
+        self._cursor[0] = count + number
         self._integers[_EPISODES] += number
 
     def episodes_since(self, count: int) -> tuple[int, list[tuple[float, int]]]:

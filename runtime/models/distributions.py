@@ -18,6 +18,15 @@ def log_softmax(logits_NA: Floats) -> Floats:
     return shifted_NA
 
 
+def log_probs_of(action_TB: Ints, logits_TAB: Floats, out_TB: Floats) -> None:
+    """Log-probabilities of the chosen actions of many steps at once. Actions lie side by side: [T, A, B]."""
+    steps, actions, width = logits_TAB.shape
+    shifted_TAB = logits_TAB - np.maximum.reduce(logits_TAB, axis=1, keepdims=True)
+    start_T1 = np.arange(0, steps * actions * width, actions * width)[:, None]
+    picked_TB = shifted_TAB.reshape(-1).take(action_TB * width + (start_T1 + np.arange(width)))
+    np.subtract(picked_TB, np.log(np.exp(shifted_TAB).sum(axis=1)), out=out_TB)
+
+
 def column_major(rows: int, columns: int) -> Floats:
     """Zeros [rows, columns] whose columns are contiguous."""
     return np.zeros((columns, rows), np.float32).T

@@ -30,16 +30,16 @@ class NumpyPolicy:
         np.copyto(self._params, params)
 
     def act(
-        self, obs_B: Array, action_B: Ints, logits_out_BA: Floats | None = None, epsilon: float | Array = 0.0
+        self, obs_B: Array, action_B: Ints, logits_out_AB: Floats | None = None, epsilon: float | Array = 0.0
     ) -> None:
         """Choose actions into `action_B`.
 
-        Actor-critic: sampled from the softmax; the logits go into `logits_out_BA` where given, for `log_probs_of` later
+        Actor-critic: sampled from the softmax; the logits go into `logits_out_AB` where given, for `log_probs_of` later
         on many steps at once. Q: the greedy action, or with probability `epsilon` (one for all, or one per environment)
         any action, uniformly.
         """
         if self.spec.kind == "actor-critic":
-            self._sample(obs_B, action_B, logits_out_BA)
+            self._sample(obs_B, action_B, logits_out_AB)
         else:
             self._explore(obs_B, action_B, epsilon)
 
@@ -62,10 +62,10 @@ class NumpyPolicy:
         np.copyto(flat, obs_B.reshape(len(obs_B), -1), casting="unsafe")
         return flat
 
-    def _sample(self, obs_B: Array, action_B: Ints, logits_out_BA: Floats | None) -> None:
+    def _sample(self, obs_B: Array, action_B: Ints, logits_out_AB: Floats | None) -> None:
         logits_AB = self.scores(obs_B).T
-        if logits_out_BA is not None:
-            logits_out_BA[...] = logits_AB.T
+        if logits_out_AB is not None:
+            logits_out_AB[...] = logits_AB
         # Inverse transform sampling: the action is the number of cumulated weights that lie below a uniform draw from
         # their sum. The last one is left out, so the action is always one that exists. Columns of the logits are
         # contiguous, so running along A is a few operations on whole rows.
