@@ -1,4 +1,4 @@
-"""What only the passing of time shows: agents that fall silent, training that stands still, rules of freshness."""
+"""What nobody reports: agents that fall silent, training that stands still, a ledger that is off, freshness rules."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Watch:
         self._updates = -1
         self._advised_at = now
         self._rules: frozenset[str] = frozenset()
+        self._mismatched = False
 
     def look(self, fold: Fold, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
         """Events for the run's machine, in the order of their finding."""
@@ -36,6 +37,7 @@ class Watch:
             self._updates, self._moved_at = fold.progress.updates, now
         yield from self._agents(fold, run, events, now)
         yield from self._progress(run, events, now)
+        self._reconcile(fold, events)
         if now - self._advised_at >= ADVICE_EVERY_S:
             self._advised_at = now
             self._advise(fold, events)
@@ -55,6 +57,13 @@ class Watch:
             yield NoProgress(id=event, age_s=age)
         elif age <= NO_PROGRESS_S and "progress" in run.troubles:
             yield Progressed(id=events.write("progress.again", "updates are being made again"))
+
+    def _reconcile(self, fold: Fold, events: EventLog) -> None:
+        """The ledger is one of the run's promises: if it is ever broken, say so."""
+        excess = fold.samples()[1]
+        if excess and not self._mismatched:
+            self._mismatched = True
+            events.write("ledger.mismatch", f"{excess} samples more were consumed or dropped than were produced")
 
     def _advise(self, fold: Fold, events: EventLog) -> None:
         """Say which rule of the balance applies, when that changes."""
