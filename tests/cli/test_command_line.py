@@ -95,7 +95,8 @@ def test_ctrl_c_ends_with_130(tianjictl, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tianjictl.cli.status.find_run", interrupted)
-    assert tianjictl("status")[0] == 130
+    code, _, err = tianjictl("status")
+    assert (code, err) == (130, "error: interrupted\n")
 
 
 @pytest.mark.parametrize("command", ["status", "stop", "logs", "events"])

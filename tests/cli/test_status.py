@@ -111,6 +111,8 @@ def test_the_completion_record_has_the_last_word(run, tianjictl):
     run.complete()
     data = json.loads(tianjictl("status", "--json")[1])["data"]
     assert (data["state"], data["reason"], data["stale"]) == ("completed", "mean return 475 reached", False)
+    assert data["shape"]["present"] == "L0A0"
+    assert {component["state"] for component in data["components"]} == {"exited"}
 
 
 def test_a_run_that_never_reported_shows_its_plan(run, tianjictl):

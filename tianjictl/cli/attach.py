@@ -25,7 +25,8 @@ from tianjictl.runs.settings import stop_grace_s
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-_LOOK_EVERY_S = 0.25
+_LOOK_EVERY_S = 0.5
+_TICK_S = 0.05  #: between two looks for a key, Ctrl-C or the completion record, which cost nothing
 _LINE_EVERY_S = 5.0
 _ANSWER_WITHIN_S = 1.0
 
@@ -77,12 +78,15 @@ def conclude(run: Run, picture: Picture, *, command: str, json: bool) -> int:
 
 def _watch(run: Run, presses: CtrlC, keys: Keyboard, display: _Display) -> Any:
     """Until the run ends (its last Picture is returned), or "detached", or "stop"."""
+    next_look = 0.0
     while True:
-        picture = observe(run, timeout_s=_ANSWER_WITHIN_S)
-        if picture.ended:
-            return picture
-        display.show(picture)
-        pressed = keys.key(_LOOK_EVERY_S)
+        if time.monotonic() >= next_look or run.paths.completion.exists():
+            picture = observe(run, timeout_s=_ANSWER_WITHIN_S)
+            if picture.ended:
+                return picture
+            display.show(picture)
+            next_look = time.monotonic() + _LOOK_EVERY_S
+        pressed = keys.key(_TICK_S)
         if pressed in ("d", "q"):
             return "detached"
         wanted = presses.decide()

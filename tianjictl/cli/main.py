@@ -137,6 +137,8 @@ def _run(words: list[str], *, as_json: bool, debug: bool) -> int:
     try:
         code = typer.main.get_command(app).main(words, prog_name="tianjictl", standalone_mode=False)
         sys.stdout.flush()
+        if code == Interrupted.exit_code:  # what typer makes of Ctrl-C, without a word
+            raise Interrupted("interrupted")
         return code if isinstance(code, int) else 0
     except SystemExit as leaving:
         # The only way here is a reader that has gone: typer has swapped the streams by then.

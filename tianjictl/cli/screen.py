@@ -169,7 +169,7 @@ def _components(view: RunView) -> Table:
             "-" if component.cpu_percent is None else f"{component.cpu_percent:.0f}%",
             size(component.rss_bytes),
             component.restarts,
-            "-" if component.heartbeat_age_s is None else f"{component.heartbeat_age_s:.1f} s",
+            "-" if component.heartbeat_age_s is None else f"{max(0.0, component.heartbeat_age_s):.1f} s",
             component.reason,
         )
         for component in view.components
@@ -203,7 +203,9 @@ def rate(value: float | None) -> str:
 
 def size(value: int | None) -> str:
     """Bytes for people."""
-    return "-" if value is None else f"{value / 2**20:,.0f} MiB"
+    if value is None:
+        return "-"
+    return f"{value / 2**20:,.0f} MiB" if value >= 1 << 20 else f"{value / 2**10:,.0f} KiB"
 
 
 def duration(value: float) -> str:

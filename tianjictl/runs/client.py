@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from runtime.contract.operator import ViewRequest, ask
 from runtime.contract.plan import Plan
-from runtime.contract.states import TERMINAL_RUN_STATES, RunState
+from runtime.contract.states import TERMINAL_RUN_STATES, ComponentState, RunState
 from runtime.contract.view import RunView, ShapeView
 from tianjictl.errors import TianjiError
 
@@ -71,14 +71,25 @@ def judge(
     age_s = max(0.0, (now - view.updated_at).total_seconds())
     if completion is not None:
         told = view.model_copy(update={"state": completion.state, "reason": completion.reason})
-        return Picture(told, age_s, live=False, ended=True)
+        return Picture(nobody_there(told), age_s, live=False, ended=True)
     if alive:
         return Picture(view, age_s, live=False, ended=False, problem=problem)
     if view.state in TERMINAL_RUN_STATES:
         return Picture(view, age_s, live=False, ended=True)
     reason = f"its agent is gone without a completion record; last heard of as {view.state}: {view.reason}"
     lost = view.model_copy(update={"state": RunState.LOST, "reason": reason})
-    return Picture(lost, age_s, live=False, ended=True, problem=problem)
+    return Picture(nobody_there(lost), age_s, live=False, ended=True, problem=problem)
+
+
+def nobody_there(view: RunView) -> RunView:
+    """The last view of a run that is over: what was running when it was made has left since."""
+    gone = {"state": ComponentState.EXITED, "pid": None, "cpu_percent": None, "rss_bytes": None}
+    components = tuple(
+        component if component.state is ComponentState.FAILED else component.model_copy(update=gone)
+        for component in view.components
+    )
+    shape = view.shape.model_copy(update={"present": "L0A0"})
+    return view.model_copy(update={"components": components, "shape": shape})
 
 
 def request(run: Run, message: Document, *, timeout_s: float = ANSWER_WITHIN_S) -> object:
