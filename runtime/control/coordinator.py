@@ -40,7 +40,7 @@ from runtime.control.checkpoints import CheckpointDesk
 from runtime.control.coordinator_state import load_completion
 from runtime.control.event_log import EventLog
 from runtime.control.operator_server import OperatorRequest, OperatorServer
-from runtime.control.run_machine import step
+from runtime.control.run_machine import newest_cause, step
 from runtime.control.run_state import Effect, RunEvent
 from runtime.control.scribe import Scribe
 from runtime.control.stop_rules import rule_met
@@ -177,7 +177,7 @@ class Coordinator:
             self._feed(happened.ComponentsReported(id=source, components=standings))
         self._judge(now)
         if self._run.state not in TERMINAL_RUN_STATES and self._fold.all_gone():
-            self._feed(happened.AllExited(id=source))
+            self._feed(happened.AllExited(id=newest_cause(standings) or source))
         self._wire.send(
             report.node,
             Ack(

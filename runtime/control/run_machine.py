@@ -9,7 +9,7 @@ learner or a buffer whose restarts are spent, or the last actor (failed).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from runtime.contract.states import ComponentState, Role, RunState
@@ -67,12 +67,17 @@ def step(run: Run, event: RunEvent, *, now: float) -> Outcome:
 
 
 def _cause(event: RunEvent) -> str:
-    """The event of the log behind a report: the newest that put a component where it is amiss, else the report."""
+    """The event of the log behind a report: the newest that put a component where it is amiss, else the newest."""
     if isinstance(event, ComponentsReported):
-        amiss = [c.cause for c in event.components if c.cause and c.state is not ComponentState.RUNNING]
-        known = amiss or [c.cause for c in event.components if c.cause]
-        return known[-1] if known else event.id
+        amiss = [c for c in event.components if c.state is not ComponentState.RUNNING]
+        return newest_cause(amiss) or newest_cause(event.components) or event.id
     return event.id
+
+
+def newest_cause(components: Sequence[Standing]) -> str | None:
+    """The newest event of the log that tells of one of these components."""
+    known = [component.cause for component in components if component.cause]
+    return max(known, key=lambda cause: (len(cause), cause), default=None)  # ev-9 comes before ev-10
 
 
 def _to(run: Run, **changes: object) -> Run:

@@ -161,6 +161,16 @@ def test_without_learner_or_buffer_the_run_fails(who: str, gone: ComponentState)
     assert run.state is S.FAILED
 
 
+def test_the_newest_event_about_what_is_amiss_is_the_cause() -> None:
+    told = standings(actor_0=ComponentState.BACKOFF, actor_1=ComponentState.BACKOFF)
+    numbered = tuple(c.model_copy(update={"cause": f"ev-{11 - n}"}) for n, c in enumerate(told))
+    _, effects = step(running(), ComponentsReported(id="r", components=numbered), now=1.0)
+    assert [e.cause for e in effects] == ["ev-9"], "ev-11 and ev-10 tell of components that work"
+    swapped = tuple(c.model_copy(update={"cause": f"ev-{n + 8}"}) for n, c in enumerate(told))
+    _, effects = step(running(), ComponentsReported(id="r", components=swapped), now=1.0)
+    assert [e.cause for e in effects] == ["ev-11"]
+
+
 def test_actors_are_expendable_until_the_last() -> None:
     run, effects = tell(running(), ComponentsReported(id="r", components=standings(actor_0=ComponentState.FAILED)))
     assert (run.state, effects) == (S.DEGRADED, [])
