@@ -63,6 +63,7 @@ EPISODE_DEPTH = 1024  #: how many finished episodes the block remembers
 _INTEGERS = {name: index for index, name in enumerate((*WORDS, *COUNTERS))}
 _FLOATS = {name: index for index, name in enumerate(GAUGES)}
 _BEAT, _PHASE, _PID, _ATTEMPT = (_INTEGERS[name] for name in WORDS)
+_ENDED, _CLAIMED = range(2)  # cursors of the episode ring: recorded, and about to be recorded
 _EPISODES, _CHECKPOINT_DONE = _INTEGERS["episodes"], _INTEGERS["checkpoint_done"]
 
 _FLOATS_AT = 1024  # byte offsets within the block, with room for more names
@@ -111,7 +112,7 @@ class StatsBlock:
         if index < 0 or segment.nbytes < start + BLOCK_BYTES:
             raise ValueError(f"segment {segment.name!r} of {segment.nbytes} bytes has no stats block {index}")
         self._integers = segment.words(start, len(_INTEGERS))
-        self._cursor = segment.words(start + _EPISODE_CURSOR_AT, 1)
+        self._cursor = segment.words(start + _EPISODE_CURSOR_AT, 2)
         floats = segment.memory[start + _FLOATS_AT : start + _FLOATS_AT + len(_FLOATS) * WORD].cast("d")
         self._floats: memoryview[float] = floats
         self._episodes = np.frombuffer(segment.memory, _EPISODE, EPISODE_DEPTH, start + _EPISODES_AT)
@@ -194,38 +195,37 @@ class StatsBlock:
 
     def add_episode(self, ret: float, length: int) -> None:
         """Record a finished episode (undiscounted return, steps) and count it in `episodes`."""
-        count = self._cursor[0]
-        self._episodes[count % EPISODE_DEPTH] = (ret, length)
-        fence()  # the episode is there when the cursor says so
-        self._cursor[0] = count + 1
-        self._integers[_EPISODES] += 1
+        self._record(1, self._cursor[_ENDED] % EPISODE_DEPTH, (ret, length))
 
     def add_episodes(self, returns: Sequence[float], lengths: Sequence[int]) -> None:
         """Record finished episodes, oldest first, at the price of a few single ones; the newest 1024 are remembered."""
-        number = len(returns)
-        count = self._cursor[0]
+        number, count = len(returns), self._cursor[_ENDED]
         first = count + max(0, number - EPISODE_DEPTH)
         rows = np.empty(count + number - first, _EPISODE)
         rows["ret"], rows["length"] = returns[first - count :], lengths[first - count :]
-        self._episodes[np.arange(first, count + number) % EPISODE_DEPTH] = rows
+        self._record(number, np.arange(first, count + number) % EPISODE_DEPTH, rows)
+
+    def _record(self, number: int, places: int | np.ndarray, rows: tuple[float, int] | np.ndarray) -> None:
+        end = self._cursor[_ENDED] + number
+        self._cursor[_CLAIMED] = end
+        fence()  # the claim is there before the first old episode is overwritten
+        self._episodes[places] = rows
         fence()  # the episodes are there when the cursor says so
-        self._cursor[0] = count + number
+        self._cursor[_ENDED] = end
         self._integers[_EPISODES] += number
 
     def episodes_since(self, count: int) -> tuple[int, list[tuple[float, int]]]:
         """Episodes finished since a cursor of `count` (0 at first), oldest first, and the new cursor.
 
-        At most the newest 1024; one that is overwritten during the read is left out.
+        At most the newest 1024; those that the writer was overwriting meanwhile are left out.
         """
-        end = self._cursor[0]
-        fence()
+        end = self._cursor[_ENDED]
+        fence()  # after the load of the cursor: the episodes it counts are there
         first = max(count, end - EPISODE_DEPTH)
         taken = [self._episodes[number % EPISODE_DEPTH].item() for number in range(first, end)]
-        fence()
-        whole_from = self._cursor[0] - EPISODE_DEPTH + 1  # the one before may be half replaced
-        if first < whole_from:
-            taken = taken[max(0, min(whole_from, end) - first) :]
-        return end, taken
+        fence()  # the reads are over before the look at the claim
+        whole_from = self._cursor[_CLAIMED] - EPISODE_DEPTH
+        return end, taken[max(0, whole_from - first) :]
 
     def snapshot(self) -> dict[str, int | float]:
         """Every word, counter and gauge by name, as plain numbers."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from runtime.memory import block as block_module
 from runtime.memory.block import BLOCK_BYTES, COUNTERS, EPISODE_DEPTH, GAUGES, LAG_BINS, WORDS, StatsBlock
 from runtime.memory.control import CONTROL_BYTES, Command, ControlBlock
 from runtime.memory.segment import Segment
@@ -96,15 +97,38 @@ def test_a_reader_gets_each_episode_once_and_in_order_as_far_as_the_block_rememb
     block = StatsBlock(Segment.anonymous(StatsBlock.nbytes(1)), 0)
     cursor = written = 0
     for burst in bursts:
-        for number in range(written, written + burst):
-            block.add_episode(float(number), number)
+        numbers = list(range(written, written + burst))
+        if burst % 2:
+            block.add_episodes([float(number) for number in numbers], numbers)
+        else:
+            for number in numbers:
+                block.add_episode(float(number), number)
         written += burst
         since = cursor
         cursor, episodes = block.episodes_since(since)
         assert cursor == written
-        # The oldest place may be in the writer's hands, so a full block gives one fewer than its depth.
-        first = max(since, written - EPISODE_DEPTH + 1)
+        first = max(since, written - EPISODE_DEPTH)
         assert episodes == [(float(number), number) for number in range(first, written)]
+
+
+def test_a_reader_leaves_out_episodes_that_were_overwritten_while_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = StatsBlock(Segment.anonymous(StatsBlock.nbytes(1)), 0)
+    block.add_episodes([float(number) for number in range(EPISODE_DEPTH)], list(range(EPISODE_DEPTH)))
+    fences = 0
+
+    def overwrite_in_mid_read() -> None:
+        nonlocal fences
+        fences += 1
+        if fences == 1:  # the reader has loaded the cursor
+            with pytest.raises(InterruptedError):
+                block.add_episodes([-1.0] * 9, [-1] * 9)
+        elif fences == 3:  # the writer has overwritten nine and not moved the cursor
+            raise InterruptedError
+
+    monkeypatch.setattr(block_module, "fence", overwrite_in_mid_read)
+    cursor, episodes = block.episodes_since(0)
+    assert cursor == EPISODE_DEPTH
+    assert episodes == [(float(number), number) for number in range(9, EPISODE_DEPTH)]
 
 
 def test_an_unknown_name_is_an_error(segment: Segment) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runtime.memory.ring import Ring, RingSpec
@@ -201,6 +201,7 @@ def take(ring: RingUnderTest, model: Model, step: Step) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(slots=st.integers(2, 5), steps=steps)
+@example(slots=2, steps=[("produce", 5), ("produce", 0), ("release", 0), ("produce", 0), ("release", 3)])
 def test_a_ring_behaves_like_a_bounded_list_and_its_ledger_balances_at_every_step(
     form: Form, slots: int, steps: list[Step]
 ) -> None:

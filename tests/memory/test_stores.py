@@ -1,8 +1,8 @@
 """Every store in order: where the fences stand, and what is left when a process dies between any two of them.
 
 The words of a real producer, consumer or writer are replaced by ones that note each load and store, and that can end
-the "process" right after the n-th store. No machine can show a missing fence on demand (x86-64 forgives most); the order
-of notes can.
+the "process" right after the n-th store. No machine shows a missing fence on demand (x86-64 forgives most); the order
+of notes does.
 """
 
 from __future__ import annotations
@@ -71,33 +71,43 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
     return Notes(monkeypatch)
 
 
+class NotedSegment(Segment):
+    """A segment whose words note their accesses: `h16` is head or published, `h32` tail, `s…` a slot's word."""
+
+    notes: Notes | None = None
+
+    def words(self, offset: int, count: int) -> memoryview[int]:
+        words = super().words(offset, count)
+        if self.notes is None:
+            return words
+        return cast("memoryview[int]", NotedWords(words, "s" if offset else "h", self.notes))
+
+
 class NotedRing:
-    """A ring whose ends note their accesses: `h16` is head, `h32` tail, `s…` a slot's word."""
+    """A ring whose ends note their accesses."""
 
     def __init__(self, notes: Notes) -> None:
-        self.segment = Segment.anonymous(RING.nbytes)
+        self.segment = NotedSegment.anonymous(RING.nbytes)
         Ring.format(self.segment, RING)
-        self._notes = notes
+        cast("NotedSegment", self.segment).notes = notes
         self._events = EventFd.create(), EventFd.create()
 
     def producer(self) -> Producer:
-        end = Producer(self.segment, RING, data_ready=self._events[0], space_ready=self._events[1])
-        self._note(end)
-        return end
+        return Producer(self.segment, RING, data_ready=self._events[0], space_ready=self._events[1])
 
     def consumer(self) -> Consumer:
-        end = Consumer(self.segment, RING, data_ready=self._events[0], space_ready=self._events[1])
-        self._note(end)
-        return end
-
-    def _note(self, end: Ring) -> None:
-        end._words = cast("memoryview[int]", NotedWords(end._words, "h", self._notes))
-        for slot in end._slots:
-            slot._words = cast("memoryview[int]", NotedWords(slot._words, "s", self._notes))
+        return Consumer(self.segment, RING, data_ready=self._events[0], space_ready=self._events[1])
 
     def close(self) -> None:
         for event in self._events:
             event.close()
+
+
+def noted_board(notes: Notes) -> Segment:
+    segment = NotedSegment.anonymous(BOARD.nbytes)
+    Board.format(segment, BOARD)
+    cast("NotedSegment", segment).notes = notes
+    return segment
 
 
 def put(producer: Producer, value: int) -> None:
@@ -152,13 +162,44 @@ def test_a_fence_stands_between_the_load_of_tail_and_the_reuse_of_a_slot(notes: 
     ring.close()
 
 
+def test_a_fence_stands_between_attaching_and_the_first_access_to_a_slot(notes: Notes) -> None:
+    ring = NotedRing(notes)
+    put(ring.producer(), 5)
+    ring.consumer().release(consumed=5)
+    for attach in (ring.producer, ring.consumer):
+        notes.start()
+        attach()
+        counters = [line for line in notes.lines if line in ("load h16", "load h32", "fence") or line[5] == "s"]
+        assert set(counters[:2]) == {"load h16", "load h32"}
+        assert counters[2] == "fence"
+        assert len(counters) > 3
+    ring.close()
+
+
+def test_a_fence_follows_the_look_at_how_much_is_unreleased(notes: Notes) -> None:
+    ring = NotedRing(notes)
+    producer = ring.producer()
+    put(producer, 5)
+    notes.start()
+    assert producer.unreleased == 1
+    assert notes.lines == ["load h32", "fence"]
+    ring.close()
+
+
+def test_fences_keep_the_ledgers_totals_between_two_looks_at_the_counter(notes: Notes) -> None:
+    ring = NotedRing(notes)
+    put(ring.producer(), 5)
+    ring.consumer().release(consumed=5)
+    notes.start()
+    read_ledger(ring.segment, RING)
+    tail = ["load h32", "fence", "load s16", "load s17", "load s18", "fence", "load h32"]
+    assert notes.lines == [*tail, "load h16", "fence", "load s3", "fence", "load h16"]
+    ring.close()
+
+
 def test_fences_of_a_board_keep_the_stamp_around_the_payload(notes: Notes) -> None:
-    segment = Segment.anonymous(BOARD.nbytes)
-    Board.format(segment, BOARD)
+    segment = noted_board(notes)
     writer, reader = BoardWriter(segment, BOARD), BoardReader(segment, BOARD)
-    for side in (writer, reader):
-        side._words = cast("memoryview[int]", NotedWords(side._words, "h", notes))
-        side._slot_words = tuple(cast("memoryview[int]", NotedWords(words, "s", notes)) for words in side._slot_words)
     notes.start()
     writer.begin()
     assert notes.lines == ["store s0", "fence"]
@@ -237,16 +278,11 @@ def test_a_consumer_killed_after_any_store_of_a_release_has_released_all_of_it_o
 def test_a_writer_killed_after_any_store_of_a_publication_has_published_all_of_it_or_nothing(notes: Notes) -> None:
     seen = set()
     for stores in range(1, 20):
-        segment = Segment.anonymous(BOARD.nbytes)
-        Board.format(segment, BOARD)
+        segment = noted_board(notes)
         writer = BoardWriter(segment, BOARD)
         for version in range(2):
             writer.begin()["cell"].fill(version)
             writer.publish(version)
-        writer._words = cast("memoryview[int]", NotedWords(writer._words, "h", notes))
-        writer._slot_words = tuple(
-            cast("memoryview[int]", NotedWords(words, "s", notes)) for words in writer._slot_words
-        )
 
         def publish(writer: BoardWriter = writer) -> None:
             writer.begin()["cell"].fill(2)
@@ -268,32 +304,3 @@ def test_a_writer_killed_after_any_store_of_a_publication_has_published_all_of_i
         if not died:
             break
     assert seen == {1, 2}
-
-
-def test_in_flight_is_never_negative_though_slots_pass_while_the_ledger_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    spec = RingSpec("ring", LAYOUT, 8)
-    segment, events = Segment.anonymous(spec.nbytes), (EventFd.create(), EventFd.create())
-    Ring.format(segment, spec)
-    producer = Producer(segment, spec, data_ready=events[0], space_ready=events[1])
-    consumer = Consumer(segment, spec, data_ready=events[0], space_ready=events[1])
-    reading = False
-
-    def slot_passes() -> None:
-        nonlocal reading
-        if reading:
-            reading = False
-            put(producer, 10)
-            consumer.release(consumed=10)
-            reading = True
-
-    monkeypatch.setattr(ring_module, "fence", slot_passes)
-    put(producer, 1)
-    consumer.release(consumed=1)
-    reading = True
-    ledger = read_ledger(segment, spec)
-    assert ledger.in_flight > 0
-    assert ledger.committed > ledger.released
-    for event in events:
-        event.close()
