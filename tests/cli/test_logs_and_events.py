@@ -66,7 +66,9 @@ def test_a_component_that_never_was_is_refused_with_those_there_are(tianjictl):
 
 def test_since_goes_by_the_time_at_the_start_of_a_line(run, tianjictl):
     old, new = (datetime.now(UTC) - timedelta(minutes=m) for m in (30, 1))
-    run.paths.log("actor-0", 1).write_text(f"{old:%Y-%m-%dT%H:%M:%SZ} old\n{new:%Y-%m-%d %H:%M:%S} new\n  more\n")
+    run.paths.log("actor-0", 1).write_text(
+        f"{old:%Y-%m-%dT%H:%M:%SZ} old\n{new.astimezone():%Y-%m-%d %H:%M:%S},123 new\n  more\n"
+    )
     shown = tianjictl("logs", "--since", "10m")[1]
     assert "old" not in shown
     assert shown.splitlines()[-1] == "actor-0.1 |   more"

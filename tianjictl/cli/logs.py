@@ -119,12 +119,12 @@ def _young(lines: list[str], file: LogFile, oldest: datetime | None) -> list[str
 
 
 def time_of(line: str) -> datetime | None:
-    """The time a line begins with, UTC if it names no zone; none where it begins otherwise."""
+    """The time a line begins with, local if it names no zone (as logging writes it); none where it begins otherwise."""
     match = _STAMP.match(line.lstrip("["))
     if match is None:
         return None
     try:
-        return datetime.fromisoformat(match[1] + (match[2] or "+00:00").replace("Z", "+00:00"))
+        return datetime.fromisoformat(match[1] + (match[2] or "").replace("Z", "+00:00")).astimezone(UTC)
     except ValueError:
         return None
 
