@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
 from runtime.components.episodes import EpisodeTracker
 from runtime.components.exploration import epsilon_at
@@ -253,8 +254,6 @@ class Actor:
 
     def save(self, folder: Path) -> None:
         """The state of the action stream and where this actor stands; environments begin anew after a resume."""
-        from runtime.checkpoint.shard import save_shard  # safetensors: needed late, so start-up does not pay for it
-
         settings = self._settings
         save_shard(
             folder,

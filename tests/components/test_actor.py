@@ -1,0 +1,431 @@
+"""The actor alone: a real ring and board, an environment whose every observation can be told in advance."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from runtime.components.actor import Actor, ActorPorts, ActorSettings
+from runtime.components.base import Progress
+from runtime.components.fragments import fragment_layout
+from runtime.contract.algorithm import DqnConfig, PpoConfig
+from runtime.contract.envspec import EnvSpec
+from runtime.contract.job import EnvConfig
+from runtime.contract.plan import Sizes
+from runtime.contract.states import Dependencies
+from runtime.envs.vector import make_vector_env
+from runtime.memory.block import StatsBlock
+from runtime.memory.board import Board, BoardReader, BoardSpec, BoardWriter
+from runtime.memory.control import CONTROL_BYTES, ControlBlock
+from runtime.memory.eventfd import EventFd
+from runtime.memory.layout import Field, Layout
+from runtime.memory.ring import Consumer, Producer, Ring, RingSpec, read_ledger
+from runtime.memory.segment import Segment
+from runtime.models.numpy_policy import NumpyPolicy
+from runtime.models.spec import NetworkSpec
+
+ROLLOUT, NUM_ENVS, SLOTS = 6, 4, 3
+MODES = ["NextStep", "SameStep", "Disabled"]
+PPO = PpoConfig(name="ppo")
+DQN = DqnConfig(name="dqn", epsilon_start=1.0, epsilon_end=0.1, epsilon_steps=1000)
+
+
+@pytest.fixture(autouse=True)
+def importable_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "envs"))
+
+
+class Clock:
+    """Stands still, or moves on by `pace_s` at each look: then every tick is over after one step."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pace_s = 0.0
+
+    def __call__(self) -> float:
+        self.now += self.pace_s
+        return self.now
+
+
+class Rig:
+    """Everything around one actor of a group."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        mode: str = "NextStep",
+        env: EnvConfig | None = None,
+        algorithm: PpoConfig | DqnConfig = PPO,
+        dependencies: Dependencies = Dependencies.RELAXED,
+        num_actors: int = 1,
+    ) -> None:
+        self.folder, self.algorithm, self.dependencies, self.num_actors = folder, algorithm, dependencies, num_actors
+        self.env = env or EnvConfig(id="counting:vector", kwargs={"mode": mode})
+        stepper = make_vector_env(self.env, NUM_ENVS, np.random.SeedSequence(0))
+        stepper.close()
+        self.network = NetworkSpec.of(stepper.spec, algorithm)
+        self.clock = Clock()
+        self._ring = RingSpec("fragments", fragment_layout(stepper.spec, _sizes(), algorithm.name), SLOTS)
+        fields = (Field("params", "float32", (self.network.layout.size,)), Field("progress", "int64", (4,)))
+        self._board = BoardSpec("policy", Layout(fields))
+        self._ring_segment = Segment.anonymous(self._ring.nbytes)
+        self._board_segment = Segment.anonymous(self._board.nbytes)
+        Ring.format(self._ring_segment, self._ring)
+        Board.format(self._board_segment, self._board)
+        self.block = StatsBlock(Segment.anonymous(StatsBlock.nbytes(1)))
+        self.control = ControlBlock(Segment.anonymous(CONTROL_BYTES))
+        self._writer = BoardWriter(self._board_segment, self._board)
+        self._events = {"data_ready": EventFd.create(), "space_ready": EventFd.create()}
+        self.consumer = Consumer(self._ring_segment, self._ring, **self._events)
+
+    def actor(self, index: int = 0, attempt: int = 0) -> Actor:
+        ports = ActorPorts(
+            ring=Producer(self._ring_segment, self._ring, **self._events),
+            policy=BoardReader(self._board_segment, self._board),
+            block=self.block,
+            control=self.control,
+            checkpoints=self.folder,
+            clock=self.clock,
+            wait_fds=(self._events["space_ready"].fileno(),),
+        )
+        settings = ActorSettings(
+            env=self.env,
+            algorithm=self.algorithm,
+            num_envs=NUM_ENVS,
+            rollout=ROLLOUT,
+            dependencies=self.dependencies,
+            run_seed=11,
+            index=index,
+            attempt=attempt,
+            num_actors=self.num_actors,
+        )
+        actor = Actor("actor-0", ports, settings)
+        actor.start()
+        return actor
+
+    def params(self, version: int) -> np.ndarray:
+        return self.network.initial(np.random.default_rng(version)) * 3.0
+
+    def publish(self, version: int, *, env_steps: int = 0, turn: int = 0) -> None:
+        fields = self._writer.begin()
+        fields["params"][:] = self.params(version)
+        fields["progress"][:] = (env_steps, version, 0, turn)
+        self._writer.publish(version)
+
+    def take(self) -> dict[str, np.ndarray] | None:
+        """A copy of the oldest fragment, released; None if there is none."""
+        slot = self.consumer.peek()
+        if slot is None:
+            return None
+        fields = {name: array.copy() for name, array in slot.fields.items()}
+        fields["samples"] = np.int64(slot.samples)
+        fields["sequence"] = np.int64(slot.sequence)
+        self.consumer.release(consumed=slot.samples)
+        return fields
+
+    def play(self, actor: Actor, fragments: int) -> list[dict[str, np.ndarray]]:
+        """Tick and take until there are that many."""
+        taken: list[dict[str, np.ndarray]] = []
+        while len(taken) < fragments:
+            assert actor.tick() is Progress.WORKED
+            if (fragment := self.take()) is not None:
+                taken.append(fragment)
+        return taken
+
+    @property
+    def ledger(self) -> Any:
+        return read_ledger(self._ring_segment, self._ring)
+
+
+def _sizes() -> Sizes:
+    return Sizes(
+        num_envs=NUM_ENVS,
+        rollout=ROLLOUT,
+        batch_size=ROLLOUT * NUM_ENVS,
+        fragments_per_batch=1,
+        buffer_size=ROLLOUT * NUM_ENVS * 4,
+        ring_slots=SLOTS,
+        batch_slots=2,
+        publish_every=1,
+        staleness_tolerance=1.0,
+        pool_ratio=0.25,
+    )
+
+
+def joined(fragments: list[dict[str, np.ndarray]], name: str) -> np.ndarray:
+    return np.concatenate([fragment[name] for fragment in fragments])
+
+
+def test_an_actor_waits_for_a_first_policy_and_acts_with_whatever_version_that_is(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    actor = rig.actor()
+    assert [actor.tick() for _ in range(3)] == [Progress.IDLE] * 3
+    rig.publish(41)
+    assert (rig.play(actor, 1)[0]["version"] == 41).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_fragments_hold_every_step_of_every_episode_once_with_its_true_successor(tmp_path: Path, mode: str) -> None:
+    rig = Rig(tmp_path, mode=mode)
+    rig.publish(0)
+    fragments = rig.play(rig.actor(), 12)
+    valid, obs, next_obs = (joined(fragments, name) for name in ("valid", "obs", "next_obs"))
+    assert all(fragment["samples"] == fragment["valid"].sum() for fragment in fragments)
+    for env in range(NUM_ENVS):
+        rows = [tuple(row) for row in obs[valid[:, env], env]]
+        episodes = [(env, episode, t) for episode in range(len(rows)) for t in range(2 + (env + episode) % 3)]
+        assert rows == episodes[: len(rows)]
+        assert [tuple(row) for row in next_obs[valid[:, env], env]] == [(e, n, t + 1) for e, n, t in rows]
+    assert valid.all() == (mode != "NextStep")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_returns_and_lengths_of_episodes_are_right_also_across_fragments(tmp_path: Path, mode: str) -> None:
+    rig = Rig(tmp_path, mode=mode)
+    rig.publish(0)
+    fragments = rig.play(rig.actor(), 10)
+    ended = (joined(fragments, "terminated") | joined(fragments, "truncated")) & joined(fragments, "valid")
+    lengths = joined(fragments, "next_obs")[ended][:, 2].astype(int)
+    _, episodes = rig.block.episodes_since(0)
+    expected = sorted((length * (length + 1) / 2, length) for length in lengths.tolist())
+    assert sorted(episodes) == expected and len(expected) > 40
+    assert rig.block.counter["episodes"] == len(expected)
+
+
+def test_counters_follow_the_ring(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.publish(0)
+    fragments = rig.play(rig.actor(), 5)
+    produced = sum(int(fragment["samples"]) for fragment in fragments)
+    assert produced < 5 * ROLLOUT * NUM_ENVS, "reset steps are no samples"
+    assert rig.block.counter["samples_produced"] == rig.block.counter["env_steps"] == produced == rig.ledger.produced
+    assert rig.block.counter["fragments"] == 5
+
+
+def test_a_new_version_is_used_from_the_next_step_on_and_stamped_there(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.clock.pace_s = 1.0
+    rig.publish(1)
+    actor = rig.actor()
+    for _ in range(2):
+        actor.tick()
+    rig.publish(2)
+    fragment = rig.play(actor, 1)[0]
+    assert fragment["version"].tolist() == [1, 1, 2, 2, 2, 2]
+
+
+def test_a_slow_simulator_gets_one_step_in_each_tick(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.publish(0)
+    actor = rig.actor()
+    rig.clock.pace_s = 1.0
+    for _ in range(ROLLOUT - 1):
+        assert actor.tick() is Progress.WORKED
+    assert rig.take() is None
+    actor.tick()
+    assert rig.take() is not None
+    assert rig.block.gauge["t_sp_s"] > 0.0 and 0.0 < rig.block.gauge["busy_share"] <= 1.0
+
+
+def test_log_probabilities_are_those_of_the_version_that_acted(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.clock.pace_s = 1.0
+    rig.publish(1)
+    actor = rig.actor()
+    for _ in range(3):
+        actor.tick()
+    rig.publish(2)
+    fragment = rig.play(actor, 1)[0]
+    policy = NumpyPolicy(rig.network, NUM_ENVS, np.random.default_rng(0))
+    for t in range(ROLLOUT):
+        policy.load(rig.params(int(fragment["version"][t])))
+        expected = policy.log_probs(fragment["obs"][t], fragment["action"][t])
+        np.testing.assert_allclose(fragment["logp"][t], expected, rtol=1e-5, atol=1e-6)
+    assert set(fragment["version"].tolist()) == {1, 2}
+
+
+def test_actor_pauses_when_the_ring_is_full_and_goes_on_without_a_gap(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, mode="SameStep")
+    rig.publish(0)
+    actor = rig.actor()
+    for _ in range(SLOTS):
+        assert actor.tick() is Progress.WORKED
+    assert [actor.tick() for _ in range(3)] == [Progress.IDLE] * 3
+    assert rig.ledger.committed == SLOTS
+    fragments = [fragment for _ in range(SLOTS) if (fragment := rig.take()) is not None]
+    assert actor.tick() is Progress.WORKED
+    fragments += rig.play(actor, 2)
+    assert len(fragments) == SLOTS + 2
+    obs, next_obs = joined(fragments, "obs"), joined(fragments, "next_obs")
+    ended = joined(fragments, "terminated") | joined(fragments, "truncated")
+    assert np.array_equal(obs[1:][~ended[:-1]], next_obs[:-1][~ended[:-1]])
+
+
+def test_strict_begins_a_fragment_only_when_its_turn_has_come(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, dependencies=Dependencies.STRICT)
+    actor = rig.actor()
+    assert actor.tick() is Progress.IDLE
+    rig.publish(0, turn=0)
+    rig.play(actor, 1)
+    assert [actor.tick() for _ in range(3)] == [Progress.IDLE] * 3
+    rig.publish(1, turn=0)
+    assert actor.tick() is Progress.IDLE, "a new version is not yet a new turn"
+    rig.publish(2, turn=1)
+    assert (rig.play(actor, 1)[0]["version"] == 2).all()
+    assert actor.tick() is Progress.IDLE
+    rig.publish(2, turn=2)
+    assert (rig.play(actor, 1)[0]["version"] == 2).all(), "a turn without an update keeps the version"
+
+
+def test_strict_keeps_its_policy_to_the_end_of_the_fragment(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, dependencies=Dependencies.STRICT)
+    rig.clock.pace_s = 1.0
+    rig.publish(0)
+    actor = rig.actor()
+    actor.tick()
+    rig.publish(1, turn=1)
+    fragments = rig.play(actor, 2)
+    assert [set(fragment["version"].tolist()) for fragment in fragments] == [{0}, {1}]
+
+
+def test_strict_turns_go_on_over_a_restart(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, dependencies=Dependencies.STRICT)
+    rig.publish(0)
+    rig.play(rig.actor(), 1)
+    successor = rig.actor(attempt=1)
+    assert successor.tick() is Progress.IDLE, "its predecessor's fragment has not been taken yet"
+    rig.publish(1, turn=1)
+    assert rig.play(successor, 1)[0]["sequence"] == 1
+
+
+def test_a_killed_actors_successor_goes_on_with_counters_and_loses_only_the_open_fragment(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.clock.pace_s = 1.0
+    rig.publish(0)
+    first = rig.actor()
+    before = rig.play(first, 2)
+    for _ in range(ROLLOUT - 1):
+        first.tick()  # … and here it is killed
+    assert rig.consumer.available == 0
+    after = rig.play(rig.actor(attempt=1), 2)
+    assert [int(fragment["sequence"]) for fragment in before + after] == [0, 1, 2, 3]
+    produced = sum(int(fragment["samples"]) for fragment in before + after)
+    assert rig.ledger.produced == rig.block.counter["samples_produced"] == produced
+    assert after[0]["obs"][0, :, 1].tolist() == [0.0] * NUM_ENVS, "its environments are new"
+
+
+def test_streams_differ_by_index_and_attempt_and_repeat_with_both(tmp_path: Path) -> None:
+    def life(index: int, attempt: int) -> tuple[bytes, bytes]:
+        rig = Rig(tmp_path, env=EnvConfig(id="CartPole-v1"))
+        rig.publish(0)
+        fragments = rig.play(rig.actor(index, attempt), 3)
+        return joined(fragments, "obs").tobytes(), joined(fragments, "action").tobytes()
+
+    lives = [life(index, attempt) for index in (0, 1) for attempt in (0, 1)]
+    assert len({obs for obs, _ in lives}) == len({action for _, action in lives}) == 4
+    assert life(0, 0) == lives[0]
+
+
+def test_epsilon_falls_with_the_steps_of_the_whole_run_and_never_rises(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, mode="SameStep", algorithm=DQN, num_actors=5)
+    rig.publish(0)
+    actor = rig.actor()
+    rig.play(actor, 1)
+    assert rig.block.gauge["epsilon"] == pytest.approx(1.0 - 0.9 * ROLLOUT * NUM_ENVS * 5 / 1000)
+    rig.publish(1, env_steps=10)
+    before = rig.block.gauge["epsilon"]
+    rig.play(actor, 1)
+    assert rig.block.gauge["epsilon"] == pytest.approx(before - 0.9 * 10 / 1000), "10 + 24·5 steps, 120 known before"
+    rig.publish(2, env_steps=5000)
+    rig.play(actor, 1)
+    assert rig.block.gauge["epsilon"] == pytest.approx(0.1)
+
+
+def test_without_epsilon_a_q_actor_is_greedy(tmp_path: Path) -> None:
+    config = DqnConfig(name="dqn", epsilon_start=0.0, epsilon_end=0.0)
+    rig = Rig(tmp_path, algorithm=config)
+    rig.publish(3)
+    policy = NumpyPolicy(rig.network, NUM_ENVS, np.random.default_rng(0))
+    policy.load(rig.params(3))
+    for fragment in rig.play(rig.actor(), 3):
+        for t in range(ROLLOUT):
+            assert np.array_equal(fragment["action"][t], policy.greedy(fragment["obs"][t]))
+
+
+def test_a_paused_actor_is_idle(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.publish(0)
+    actor = rig.actor()
+    rig.control.pause = True
+    assert actor.tick() is Progress.IDLE
+    rig.control.pause = False
+    assert actor.tick() is Progress.WORKED
+
+
+def test_a_checkpoint_request_is_answered_also_while_the_ring_is_full(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.publish(0)
+    actor = rig.actor()
+    while actor.tick() is Progress.WORKED:
+        pass
+    rig.control.checkpoint_request = 7
+    assert actor.tick() is Progress.IDLE
+    assert rig.block.checkpoint_done == 7
+    (shard,) = tmp_path.glob("*/actor-0.json")
+    saved = json.loads(shard.read_text())
+    assert saved["samples_produced"] == rig.ledger.produced and saved["action_stream"]["bit_generator"] == "PCG64"
+
+
+@pytest.fixture
+def endless() -> Iterator[str]:
+    def make(num_envs: int, max_episode_steps: int) -> Any:
+        assert max_episode_steps == 3
+        from counting import CountingEnv
+
+        class Endless(CountingEnv):
+            def step(self, action: Any) -> Any:
+                self.t += 1 + int(action) * 0
+                return self._obs(), 1.0, False, False, {}
+
+        return gymnasium.vector.SyncVectorEnv([Endless] * num_envs)
+
+    gymnasium.register("Endless-v0", entry_point="counting:CountingEnv", vector_entry_point=make, max_episode_steps=3)
+    yield "Endless-v0"
+    del gymnasium.registry["Endless-v0"]
+
+
+def test_a_step_limit_that_the_environment_does_not_apply_is_noticed(
+    tmp_path: Path, endless: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(tmp_path, env=EnvConfig(id=endless))
+    rig.publish(0)
+    with caplog.at_level(logging.WARNING):
+        rig.play(rig.actor(), 1)
+    assert "step limit not applied env=Endless-v0 limit=3 longest=6" in caplog.text
+
+
+def test_stop_after_a_failed_start_raises_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.env = EnvConfig(id="no_such_module:make")
+    with pytest.raises(ValueError, match="no_such_module"):
+        rig.actor()
+    ports_only = Actor("actor-0", None, ActorSettings(  # type: ignore[arg-type]
+        env=rig.env, algorithm=PPO, num_envs=1, rollout=1, dependencies=Dependencies.RELAXED,
+        run_seed=0, index=0, attempt=0, num_actors=1,
+    ))  # fmt: skip
+    ports_only.stop()
+
+
+def test_the_fragment_layout_has_log_probabilities_only_where_the_algorithm_needs_them() -> None:
+    spec = EnvSpec(id="x", observation_shape=(3,), num_actions=2, native_vector=True, autoreset="next-step")
+    common = {"obs", "next_obs", "action", "reward", "terminated", "truncated", "valid", "version"}
+    assert set(fragment_layout(spec, _sizes(), "dqn").offsets) == common
+    assert set(fragment_layout(spec, _sizes(), "ppo").offsets) == common | {"logp"}
