@@ -187,3 +187,21 @@ def _hidden(checkpoints: Path, pattern: str) -> list[Path]:
 def _newest_first(checkpoints: Path) -> Iterator[Path]:
     folders = [folder for folder in checkpoints.glob("step-*") if step_of(folder) is not None and folder.is_dir()]
     yield from sorted(folders, key=lambda folder: step_of(folder) or 0, reverse=True)
+
+
+def set_aside_newer(checkpoints: Path, resumed: Path) -> list[Path]:
+    """A run that goes back to an older checkpoint leaves the newer ones behind: keep them, but under another name.
+
+    They would otherwise count as the newest of a history that they no longer belong to. Returns where they are now.
+    """
+    step, moved = step_of(resumed), []
+    if step is None or resumed.parent.resolve() != checkpoints.resolve():
+        return []
+    for folder in _newest_first(checkpoints):
+        newer = step_of(folder)
+        if newer is not None and newer > step:
+            number = 1
+            while (target := checkpoints / f"superseded-{number}-{folder.name}").exists():
+                number += 1
+            moved.append(folder.rename(target))
+    return moved

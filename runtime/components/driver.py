@@ -28,6 +28,10 @@ IDLE_TIMEOUT_MS = 50
 _EVENTFD_BYTES = 8
 
 
+class TerminatedError(Exception):
+    """Somebody other than the agent told this component to leave: it is missed, so it counts as a death."""
+
+
 class ExitReport(View):
     """Why a component left; written by itself, read by its agent."""
 
@@ -75,7 +79,7 @@ class Driver:
             if control.command:
                 return "told to stop"
             if self._asked_to_leave:
-                return self._asked_to_leave
+                raise TerminatedError(self._asked_to_leave)
             progress = component.tick()
             if progress is Progress.WORKED:
                 continue
@@ -95,7 +99,7 @@ class Driver:
         return poller
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._asked_to_leave = f"told to stop by {signal.Signals(number).name}"
+        self._asked_to_leave = f"received {signal.Signals(number).name}"
 
 
 def report_exit(path: Path, component: str, attempt: int, outcome: str | BaseException) -> int:

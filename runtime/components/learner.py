@@ -93,12 +93,12 @@ class Learner:
         self._env_steps = int(slot.fields["env_steps"][0])
         turned = int(slot.fields["turn"][0]) != self._turn
         self._turn = int(slot.fields["turn"][0])
+        if marker:  # before the release: a successor finds the marker again if this life ends while it writes
+            save_part(self, self._ports.checkpoints, marker, self._ports.block)
         if slot.samples and slot.sequence > self._last_sequence:
             self._train(slot)
         else:
             self._ports.batches.release(consumed=slot.samples)
-        if marker:
-            save_part(self, self._ports.checkpoints, marker, self._ports.block)
         if turned and self._settings.training.dependencies is Dependencies.STRICT:
             self._publish()
         self._account(began)

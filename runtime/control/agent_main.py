@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SOCKET_WITHIN_S = 20.0
 _LEAVE_WITHIN_S = 30.0
+_LOCK_WITHIN_S = 1.0
 NODE = "localhost"
 
 
@@ -61,6 +62,7 @@ def _answer(content: dict[str, object]) -> None:
 
 
 def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
+    from runtime.checkpoint.store import set_aside_newer
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
     from runtime.contract.run_mark import mark_process
@@ -76,6 +78,8 @@ def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
     for folder in (paths.logs, paths.checkpoints):
         folder.mkdir(exist_ok=True)
     paths.orphaned.unlink(missing_ok=True)
+    if resume_from is not None:
+        set_aside_newer(paths.checkpoints, resume_from)
     make_keys(paths.keys)
     keeper = CoordinatorKeeper(paths)
     plan = Plan.model_validate_json(paths.plan.read_bytes())
@@ -104,11 +108,16 @@ def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
 def _lock(paths: RunPaths) -> int:
     """Hold the run; a second agent of the same run is refused."""
     descriptor = os.open(paths.agent_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise RefusedRunError(f"run {paths.run_id} already has an agent", "see: tianjictl status") from None
+    deadline = time.monotonic() + _LOCK_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                raise RefusedRunError(f"run {paths.run_id} already has an agent", "see: tianjictl status") from None
+            time.sleep(0.02)  # somebody who only looks whether the run is alive holds it for a moment
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor

@@ -127,6 +127,8 @@ class Life:
     restarted_at: tuple[float, ...] = ()  #: restarts inside the window: what the budget counts
     restarts: int = 0  #: all restarts ever
     rung: int = 0  #: short lives in a row: the step of the back-off
+    same_errors: int = 0  #: short lives in a row that ended with the same error
+    last_error: str = ""
     fast_deaths: int = 0  #: lives in a row that ended before steady work
     restart_at: float | None = None
     stop_at: float | None = None

@@ -39,6 +39,7 @@ from runtime.control.transition import IllegalTransition, remember
 S = ComponentState
 
 FAST_DEATHS = 3  #: so many lives in a row that end before steady work: restarting will not help
+SAME_ERRORS = 4  #: so many short lives in a row that end with the same error: neither
 HEALTHY_LIFE_S = 10.0  #: a life that worked this long sets the back-off to its beginning again
 RECEIVER_STALL_S = 1.0  #: a longer gap between ticks means that the agent itself was held up
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.5, 10.0
@@ -160,7 +161,8 @@ def _exited_alive(life: Life, event: Exited, now: float) -> Outcome:
         return _gone(life, "it finished by itself", event.id)
     if life.state is S.FROZEN:
         return _died(life, f"frozen: {life.reason}", event.id, now)
-    return _died(life, describe_exit(event.status, event.report), event.id, now)
+    told = describe_exit(event.status, event.report)
+    return _died(life, told, event.id, now, error=event.status > 0 and event.report is not None)
 
 
 def _exited_stopping(life: Life, event: Exited, now: float) -> Outcome:  # noqa: ARG001
@@ -174,17 +176,23 @@ def _gone(life: Life, reason: str, cause: str) -> Outcome:
     return gone, [Log(kind="component.exited", message=message, cause=cause)]
 
 
-def _died(life: Life, reason: str, cause: str, now: float) -> Outcome:
-    """Decide between a restart now, a restart later, and giving up."""
+def _died(life: Life, reason: str, cause: str, now: float, *, error: bool = False) -> Outcome:
+    """Decide between a restart now, a restart later, and giving up. `error`: it ended by an error of its own."""
     health = life.health
+    short = now - life.born_at < HEALTHY_LIFE_S
+    same = life.same_errors + 1 if error and short and reason == life.last_error else int(error)
     recent = tuple(at for at in life.restarted_at if now - at < health.restart_window)
     fast = 0 if life.steady else life.fast_deaths + 1
-    dead = replace(life, pid=None, restarted_at=recent, fast_deaths=fast)
+    dead = replace(
+        life, pid=None, restarted_at=recent, fast_deaths=fast, same_errors=same, last_error=reason if error else ""
+    )
     died = Log(kind="component.died", message=f"{life.name}: {reason}", cause=cause)
     if len(recent) >= health.restarts:
         return _failed(dead, died, f"{reason}; {len(recent)} restarts within {health.restart_window:g} s are spent")
     if fast >= FAST_DEATHS:
         return _failed(dead, died, f"{reason}; died {fast} times in a row before it had begun to work")
+    if same >= SAME_ERRORS:
+        return _failed(dead, died, f"{reason}; the same error ended {same} short lives in a row")
     healthy = life.steady and now - life.born_at >= HEALTHY_LIFE_S
     rung = 0 if healthy else life.rung
     delay = 0.0 if rung == 0 else min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (rung - 1))

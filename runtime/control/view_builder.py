@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from runtime.contract.plan import Placement, Plan
     from runtime.control.fold import Fold
 
+LEAST_SPAN_S = 0.5  #: over a shorter time a single fragment makes a rate of millions
 SILENT_AFTER_S = 3.0  #: a node that has not reported for this long is shown as silent
 
 
@@ -106,9 +107,9 @@ def _reward(fold: Fold) -> Reward:
 
 
 def rates(fold: Fold) -> Rates:
-    """Growth per second over the window; 0 until there are two moments to compare."""
+    """Growth per second over the window; 0 until it is long enough to mean something."""
     span, growth = fold.window.span_s, fold.window.growth()
-    if span <= 0.0:
+    if span < LEAST_SPAN_S:
         return Rates()
     return Rates(
         env_steps_per_s=growth.env_steps / span,

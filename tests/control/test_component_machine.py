@@ -25,7 +25,7 @@ from runtime.control.component_life import (
     Terminate,
     Tick,
 )  # fmt: skip
-from runtime.control.component_machine import FAST_DEATHS, TRANSITIONS, step
+from runtime.control.component_machine import FAST_DEATHS, HEALTHY_LIFE_S, SAME_ERRORS, TRANSITIONS, step
 from runtime.control.transition import IllegalTransition
 
 HEALTH = HealthConfig(init=60, steady=3, checkpoint=120, restarts=4, restart_window=100, stop_grace=5)
@@ -279,3 +279,31 @@ def test_every_pair_is_in_the_table_or_raises_with_history(state: S, event: Even
     else:
         with pytest.raises(IllegalTransition, match=r"actor-0(.|\n)*go Start|actor-0(.|\n)*Spawned"):
             step(life, event, now=100.0)
+
+
+def test_an_error_that_repeats_itself_in_short_lives_is_not_tried_for_ever() -> None:
+    story = Story(HealthConfig(restarts=100))
+    story.tell(Start(id="go"))
+    for _ in range(SAME_ERRORS):
+        assert story.state is not S.FAILED
+        while story.state is S.BACKOFF:
+            story.tick()
+        story.run(working_s=1)
+        effects = story.die(status=1, report="ValueError: this batch cannot be read")
+    assert kinds(effects) == ["component.died", "component.failed"]
+    assert "the same error ended 4 short lives in a row" in story.life.reason
+
+
+def test_deaths_from_outside_and_errors_far_apart_are_no_repeated_error() -> None:
+    story = Story(HealthConfig(restarts=100))
+    story.tell(Start(id="go"))
+    for _ in range(3 * SAME_ERRORS):
+        while story.state is S.BACKOFF:
+            story.tick()
+        story.run(working_s=1)
+        story.die(status=-9)
+        while story.state is S.BACKOFF:
+            story.tick()
+        story.run(working_s=HEALTHY_LIFE_S + 1)
+        story.die(status=1, report="ValueError: now and then")
+    assert story.state is not S.FAILED

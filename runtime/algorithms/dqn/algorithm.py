@@ -53,6 +53,11 @@ class Dqn:
         self, batch: Columns, *, env_steps: int, learning_rate_scale: float, beat: Callable[[], None]
     ) -> UpdateReport:
         del env_steps  # the learning rate has no schedule; ε is the actors' business
+        # What overflows is found by the checks for finite numbers, and reported.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._update(batch, learning_rate_scale, beat)
+
+    def _update(self, batch: Columns, learning_rate_scale: float, beat: Callable[[], None]) -> UpdateReport:
         config = self._config
         rate = config.learning_rate * learning_rate_scale
         next_obs = flat_rows(batch["next_obs"])

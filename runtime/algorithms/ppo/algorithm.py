@@ -45,6 +45,22 @@ class Samples(NamedTuple):
         return Samples(self.obs_NO[begin:end], self.action_N[begin:end], self.columns[:, begin:end])
 
 
+class Totals:
+    """Sums of the figures of minibatches, for their means."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+        self._count = 0
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        self._count += 1
+        for name, figure in figures.items():
+            self._sums[name] = self._sums.get(name, 0.0) + figure
+
+    def means(self) -> dict[str, float]:
+        return {name: total / self._count for name, total in self._sums.items()}
+
+
 class Ppo:
     """Proximal policy optimisation; see `Algorithm`. One update is one batch with all its epochs."""
 
@@ -77,36 +93,36 @@ class Ppo:
         self, batch: Columns, *, env_steps: int, learning_rate_scale: float, beat: Callable[[], None]
     ) -> UpdateReport:
         config = self._config
-        rate = (
-            linear(config.learning_rate, config.learning_rate_end, config.learning_rate_decay_steps, env_steps)
-            * learning_rate_scale
-        )
-        samples = self._samples(batch)
-        n = len(samples.action_N)
-        if n == 0:
-            return UpdateReport(finite=True, reason="", diagnostics={"learning_rate": rate})
+        schedule = linear(config.learning_rate, config.learning_rate_end, config.learning_rate_decay_steps, env_steps)
+        rate = schedule * learning_rate_scale
+        totals = Totals()
+        try:
+            # What overflows or divides by zero is found by the checks for finite numbers.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                samples = self._samples(batch)
+                if len(samples.action_N):
+                    self._learn(samples, rate, totals, beat)
+                    self._counters[0] += 1
+        except FloatingPointError as error:
+            return UpdateReport(finite=False, reason=str(error), diagnostics={"learning_rate": rate})
+        return UpdateReport(finite=True, diagnostics=totals.means() | {"learning_rate": rate})
+
+    def _learn(self, samples: Samples, rate: float, totals: Totals, beat: Callable[[], None]) -> None:
+        """All epochs, each in its own order; FloatingPointError where a number is not finite."""
+        config, n = self._config, len(samples.action_N)
+        # Drawn from the update's number, not from a stream: the order survives a crash and a resume.
         rng = np.random.default_rng((*self._seed.generate_state(2), self.updates))
         bounds = np.linspace(0, n, max(1, round(n / config.minibatch)) + 1).astype(int).tolist()
-        totals: dict[str, float] = {}
-        parts = 0
         for _ in range(config.epochs):
             shuffled = samples.shuffled(rng.permutation(n))
             kl = 0.0
             for begin, end in pairwise(bounds):
                 figures = self._step(shuffled.part(begin, end), rate)
-                if isinstance(figures, str):
-                    return UpdateReport(finite=False, reason=figures, diagnostics={"learning_rate": rate})
-                for name, figure in figures.items():
-                    totals[name] = totals.get(name, 0.0) + figure
+                totals.add(figures)
                 kl += figures["kl"]
-                parts += 1
                 beat()
             if config.target_kl is not None and kl / (len(bounds) - 1) > 1.5 * config.target_kl:
-                break
-        self._counters[0] += 1
-        diagnostics = {name: total / parts for name, total in totals.items()}
-        diagnostics["learning_rate"] = rate
-        return UpdateReport(finite=True, diagnostics=diagnostics)
+                return
 
     def state(self) -> dict[str, Array]:
         self._counters[1] = self._adam.steps
@@ -125,7 +141,10 @@ class Ppo:
         average_into(self._params, peers)
 
     def _samples(self, batch: Columns) -> Samples:
-        """Values by the current value network, advantages, and of all that the valid cells only."""
+        """Values by the current value network, advantages, and of all that the valid cells only.
+
+        FloatingPointError where any of it is not finite: better no minibatch than the first few.
+        """
         shape_TB = batch["reward"].shape
         obs_TBO = flat_observations(batch["obs"])
         next_TBO = flat_observations(batch["next_obs"])
@@ -143,11 +162,14 @@ class Ppo:
         )  # fmt: skip
         columns = (batch["logp"], advantage_TB, advantage_TB + value_TB, value_TB)
         cells = np.flatnonzero(valid_TB)
-        return Samples(
+        samples = Samples(
             obs_TBO.reshape(-1, obs_TBO.shape[-1]).take(cells, axis=0),
             batch["action"].reshape(-1).take(cells),
             np.stack([column.reshape(-1).take(cells) for column in columns]),
         )
+        if not (np.isfinite(samples.columns).all() and np.isfinite(samples.obs_NO).all()):
+            raise FloatingPointError("the batch, or the values of its observations, are not finite")
+        return samples
 
     def _values(self, obs_NO: Floats) -> Floats:
         """V [N], in pieces that stay in cache."""
@@ -157,8 +179,8 @@ class Ppo:
             value_N[part] = self._predict.forward(obs_NO[part])[:, 0]
         return value_N
 
-    def _step(self, samples: Samples, rate: float) -> dict[str, float] | str:
-        """One minibatch: figures, or what was not finite (then nothing has changed)."""
+    def _step(self, samples: Samples, rate: float) -> dict[str, float]:
+        """One minibatch; FloatingPointError where the loss or the gradient is not finite (then nothing has changed)."""
         config, columns = self._config, samples.columns
         advantage_N = columns[_ADVANTAGE]
         if config.normalise_advantage and len(advantage_N) > 1:
@@ -172,12 +194,12 @@ class Ppo:
         )
         loss = policy.loss + config.value_coefficient * value.loss
         if not isfinite(loss):
-            return f"the loss is {loss}"
+            raise FloatingPointError(f"the loss is {loss}")
         self._policy.backward(policy.grad_NA)
         self._value.backward((value.grad_N * np.float32(config.value_coefficient))[:, None])
         length = norm(self._grads)
         if not isfinite(length):
-            return f"the gradient's norm is {length}"
+            raise FloatingPointError(f"the gradient's norm is {length}")
         self._adam.step(self._grads, rate, clip_scale(length, config.max_grad_norm))
         return {
             "loss": loss, "policy_loss": policy.surrogate, "value_loss": value.loss, "entropy": policy.entropy,
