@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 LOOK_EVERY_S = 0.02
-MEMORY_EVERY_S = 1.0
+MEMORY_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +45,7 @@ def measure(trial: Trial) -> Timeline:
 
 
 class _Memory:
-    """Samples the memory of the run's processes once a second."""
+    """Samples the memory of the run's processes twice a second."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline, self._due = timeline, 0.0

@@ -100,7 +100,7 @@ def document(
         f"load before the start {where['load_before']:.2f}.\n\n"
         "Seconds count from the shell prompt, imports and start-up included, until the mean return of the last 100\n"
         "training episodes is at the target. Median (lowest–highest) over the seeds; a run that never got there\n"
-        "counts as infinitely long. Memory: highest sum of PSS over the run's processes, sampled once a second.\n\n"
+        "counts as infinitely long. Memory: highest sum of PSS over the run's processes, sampled twice a second.\n\n"
         f"{table(contenders, timelines, targets)}\n"
         "![time to reward](time_to_reward.png)\n"
     )
