@@ -334,7 +334,7 @@ def test_streams_differ_by_index_and_attempt_and_repeat_with_both(tmp_path: Path
     assert life(0, 0) == lives[0]
 
 
-def test_epsilon_falls_with_the_steps_of_the_whole_run_and_never_rises(tmp_path: Path) -> None:
+def test_epsilon_falls_with_the_steps_of_the_whole_run(tmp_path: Path) -> None:
     rig = Rig(tmp_path, mode="SameStep", algorithm=DQN, num_actors=5)
     rig.publish(0)
     actor = rig.actor()
@@ -347,6 +347,18 @@ def test_epsilon_falls_with_the_steps_of_the_whole_run_and_never_rises(tmp_path:
     rig.publish(2, env_steps=5000)
     rig.play(actor, 1)
     assert rig.block.gauge["epsilon"] == pytest.approx(0.1)
+
+
+def test_epsilon_does_not_rise_when_a_new_version_knows_of_fewer_steps(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, mode="SameStep", algorithm=DQN)
+    rig.clock.pace_s = 1.0
+    rig.publish(0)
+    actor = rig.actor()
+    for _ in range(ROLLOUT - 1):
+        actor.tick()
+    rig.publish(1, env_steps=0)
+    rig.play(actor, 1)
+    assert rig.block.gauge["epsilon"] == pytest.approx(1.0 - 0.9 * (ROLLOUT - 1) * NUM_ENVS / 1000)
 
 
 def test_without_epsilon_a_q_actor_is_greedy(tmp_path: Path) -> None:

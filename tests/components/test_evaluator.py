@@ -64,12 +64,12 @@ def test_every_environment_plays_its_quota_so_that_short_episodes_are_not_favour
     monkeypatch.setattr(evaluation, "MAX_ENVS", 2)
     spec = CARTPOLE_SPEC.model_copy(update={"observation_shape": (3,)})
     network = NetworkSpec.of(spec, DqnConfig(name="dqn"))
-    config = EnvConfig(id="counting:vector", kwargs={"mode": mode})
+    config = EnvConfig(id="counting:vector", kwargs={"mode": mode, "stretch": 10})
     result = play(config, network, np.zeros(network.layout.size, np.float32), episodes=5, seed=0)
-    # Environment 0: three episodes of 2, 3 and 4 steps; environment 1: two of 3 and 4; each pays 1 + 2 + … + length.
-    assert result.returns == (3.0, 6.0, 10.0, 6.0, 10.0)
-    assert (result.mean, result.min, result.max) == (7.0, 3.0, 10.0)
-    assert result.std == pytest.approx(np.std([3, 6, 10, 6, 10]))
+    # Environment 0: three episodes of 2, 3 and 4 steps; environment 1: two of 13 and 14. Each pays 1 + 2 + … + length.
+    assert result.returns == (3.0, 6.0, 10.0, 91.0, 105.0)
+    assert (result.mean, result.min, result.max) == (43.0, 3.0, 105.0)
+    assert result.std == pytest.approx(np.std([3, 6, 10, 91, 105]))
 
 
 def test_one_seed_gives_one_result_and_another_gives_another() -> None:
