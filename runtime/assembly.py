@@ -10,6 +10,7 @@ import numpy as np
 from runtime import wiring as names
 from runtime.algorithms.registry import make_algorithm
 from runtime.components.actor import Actor, ActorPorts, ActorSettings
+from runtime.components.evaluator import Evaluator, EvaluatorPorts
 from runtime.components.learner import Learner, LearnerSettings
 from runtime.components.ports import BufferPorts, LearnerPorts
 from runtime.components.queue_buffer import QueueBuffer
@@ -23,6 +24,7 @@ from runtime.memory.block import StatsBlock
 from runtime.memory.board import BoardReader, BoardWriter
 from runtime.memory.control import ControlBlock
 from runtime.memory.ring import Consumer, Producer
+from runtime.models.spec import NetworkSpec
 from runtime.replay.memory import Replay
 from runtime.resources import BLOCKS, CONTROL
 from runtime.seeding import seed_sequence
@@ -184,7 +186,17 @@ class Assembly:
         return learner
 
     def _evaluator(self, placement: Placement, attempt: int) -> Component:
-        raise NotImplementedError
+        del attempt  # its episodes are the same in every life
+        ports = EvaluatorPorts(
+            policy=self._reader(placement.group),
+            block=self.block(placement.name),
+            control=self.control,
+            checkpoints=self._paths.checkpoints,
+            clock=time.monotonic,
+        )
+        job = self.plan.job
+        network = NetworkSpec.of(self.plan.env, job.algorithm)
+        return Evaluator(placement.name, ports, job.evaluation, job.env, network)
 
     def _producer(self, ring: str) -> Producer:
         return Producer(
