@@ -32,4 +32,4 @@ class Pace:
 
     def may_insert(self, *, trained: int, inserted: int) -> bool:
         """Whether one more fragment may be taken from the actors: training is not behind by more than the slack."""
-        return inserted < self.learning_starts or self.owed(trained=trained, inserted=inserted) < self.slack
+        return inserted < self.learning_starts or self.owed(trained=trained, inserted=inserted) <= self.slack

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from support.learning import ENV, batch, config, make, update
 
-from runtime.algorithms.dqn.exploration import exploration
 from runtime.algorithms.registry import state_fields
-from runtime.contract.algorithm import DqnConfig
 from runtime.memory.block import GAUGES
 
 both = pytest.mark.parametrize("name", ["ppo", "dqn"])
@@ -102,12 +100,6 @@ def test_the_learning_rate_falls_with_the_env_steps_of_the_whole_run() -> None:
         for steps in (0, 500, 10**6)
     ]  # fmt: skip
     assert rates == pytest.approx([1e-2, 5.5e-3, 1e-3])
-
-
-def test_exploration_falls_with_the_env_steps_of_the_whole_run() -> None:
-    settings = config("dqn", epsilon_start=1.0, epsilon_end=0.1, epsilon_steps=100)
-    assert isinstance(settings, DqnConfig)
-    assert [exploration(settings, at) for at in (0, 50, 1000)] == pytest.approx([1.0, 0.55, 0.1])
 
 
 @both

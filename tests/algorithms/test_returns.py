@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.algorithms.dqn.transitions import transitions
 from runtime.algorithms.returns import gae, n_step
+from runtime.components.transitions import transitions
 
 GAMMA, LAM = 0.9, 0.8
 

@@ -1,0 +1,54 @@
+"""The three numbers of freshness, and the learning rate that follows from one of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.freshness.measures import (
+    flow_ratio,
+    lag_statistics,
+    learning_rate_scale,
+    pool_ratio,
+    staleness_ratio,
+)
+
+histograms = st.lists(st.integers(0, 5), min_size=4, max_size=12)
+
+
+@given(histograms)
+def test_statistics_of_a_histogram_are_those_of_the_list_it_counts(counts: list[int]) -> None:
+    found = lag_statistics(np.array(counts))
+    lags = sorted(lag for lag, count in enumerate(counts) for _ in range(count))
+    if not lags:
+        assert found == lag_statistics(np.zeros(3, np.int64)) and found.samples == 0
+        return
+    assert found.samples == len(lags) and found.max == lags[-1]
+    assert found.mean == pytest.approx(sum(lags) / len(lags))
+    for share, quantile in ((0.5, found.p50), (0.95, found.p95)):
+        # The smallest lag that at least this share of the samples does not exceed.
+        assert quantile == next(lag for lag in lags if sum(x <= lag for x in lags) >= share * len(lags))
+
+
+@given(histograms, st.integers(1, 15))
+def test_the_stale_share_counts_lags_above_the_limit(counts: list[int], limit: int) -> None:
+    lags = [lag for lag, count in enumerate(counts) for _ in range(count)]
+    expected = sum(lag > limit for lag in lags) / len(lags) if lags else 0.0
+    assert staleness_ratio(np.array(counts), limit) == pytest.approx(expected)
+
+
+def test_without_a_limit_nothing_is_stale() -> None:
+    assert staleness_ratio(np.array([0, 0, 9]), None) == 0.0
+
+
+def test_ratios() -> None:
+    assert pool_ratio(256, 1024) == 0.25
+    assert flow_ratio(300, 100) == 3.0
+    assert flow_ratio(300, 0) == 0.0
+
+
+def test_the_learning_rate_shrinks_with_the_pool_ratio_and_not_at_all_when_switched_off() -> None:
+    assert learning_rate_scale(0.0, 0.5) == 1.0
+    assert learning_rate_scale(2.0, 0.5) == pytest.approx(0.5)
