@@ -15,7 +15,7 @@ from runtime.components.learner import Learner, LearnerSettings
 from runtime.components.ports import BufferPorts, LearnerPorts
 from runtime.components.queue_buffer import QueueBuffer
 from runtime.components.replay_buffer import ReplayBuffer
-from runtime.components.restoring import restore_learner, restore_replay, resumed_env_steps
+from runtime.components.restoring import restore_learner, restore_replay, resumed_env_steps, share
 from runtime.contract.algorithm import DqnConfig
 from runtime.contract.states import Dependencies, Role
 from runtime.freshness.measures import learning_rate_scale
@@ -178,11 +178,14 @@ class Assembly:
             training=training,
             publish_every=sizes.publish_every,
             learning_rate_scale=learning_rate_scale(training.staleness_learning_rate, sizes.pool_ratio),
+            max_updates=share(training.stop.updates, len(plan.of_role(Role.LEARNER)), placement.index)
+            if training.stop.updates is not None
+            else None,
         )
         algorithm = make_algorithm(plan.job.algorithm, plan.env, sizes, self._seed(placement, attempt))
         learner = Learner(placement.name, ports, algorithm, settings)
         if self._resume_from is not None:
-            restore_learner(self._resume_from, placement.index, learner)
+            restore_learner(self._resume_from, plan, placement.index, learner)
         return learner
 
     def _evaluator(self, placement: Placement, attempt: int) -> Component:

@@ -31,6 +31,7 @@ class LearnerSettings:
     training: TrainingConfig
     publish_every: int
     learning_rate_scale: float  #: 1 / (1 + λ·P)
+    max_updates: int | None  #: this learner's share of `training.stop.updates`: it makes these and not one more
 
 
 class Learner:
@@ -95,7 +96,10 @@ class Learner:
         self._turn = int(slot.fields["turn"][0])
         if marker:  # before the release: a successor finds the marker again if this life ends while it writes
             save_part(self, self._ports.checkpoints, marker, self._ports.block)
-        if slot.samples and slot.sequence > self._last_sequence:
+        if slot.samples and self._updates == self._settings.max_updates:
+            self._ports.block.add("dropped_other", slot.samples)
+            self._ports.batches.release(dropped_other=slot.samples)
+        elif slot.samples and slot.sequence > self._last_sequence:
             self._train(slot)
         else:
             self._ports.batches.release(consumed=slot.samples)

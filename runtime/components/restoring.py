@@ -36,10 +36,23 @@ def saved(folder: Path, role: Role) -> list[str]:
     return sorted((path.stem for path in folder.glob(f"{role}-*.json")), key=lambda name: int(name.rpartition("-")[2]))
 
 
-def restore_learner(folder: Path, index: int, learner: Learner) -> None:
-    """Parameters, optimiser, target, counters."""
+def restore_learner(folder: Path, plan: Plan, index: int, learner: Learner) -> None:
+    """Parameters, optimiser, target; and counters, of which a learner of another shape takes its share of the sum."""
     shards = saved(folder, Role.LEARNER)
-    learner.resume(*load_shard(folder, shards[index % len(shards)]))
+    learners = len(plan.of_role(Role.LEARNER))
+    arrays, meta = load_shard(folder, shards[index % len(shards)])
+    if len(shards) != learners:
+        metas = [load_shard(folder, name)[1] for name in shards]
+        meta = {
+            key: share(sum(int(one[key]) for one in metas), learners, index) for key in ("updates", "samples_trained")
+        }
+        meta["env_steps"] = max(int(one["env_steps"]) for one in metas)
+    learner.resume(arrays, meta)
+
+
+def share(total: int, parts: int, index: int) -> int:
+    """Part `index` of a total that is split as evenly as whole numbers allow; all parts add up to it."""
+    return total // parts + (1 if index < total % parts else 0)
 
 
 def restore_replay(

@@ -49,9 +49,7 @@ def assert_went_on(before: RunView, after: RunView) -> None:
         assert getattr(after.progress, counter) >= getattr(before.progress, counter), counter
     samples = after.samples
     assert samples.in_flight >= 0
-    assert samples.produced == (
-        samples.consumed + samples.dropped_stale + samples.dropped_other + samples.in_flight
-    )
+    assert samples.produced == (samples.consumed + samples.dropped_stale + samples.dropped_other + samples.in_flight)
 
 
 def test_a_killed_component_of_each_role_is_replaced_and_counters_go_on(run: LiveRun) -> None:
