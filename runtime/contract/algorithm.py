@@ -26,7 +26,7 @@ class PpoConfig(Document):
     name: Literal["ppo"]
     learning_rate: PositiveFloat = 2.5e-3
     learning_rate_end: float = Field(default=0.0, ge=0.0)
-    learning_rate_decay_steps: int | None = Field(default=None, gt=0)  #: global env steps until the end rate; off if none
+    learning_rate_decay_steps: int | None = Field(default=None, gt=0)  #: global env steps to the end rate; off if none
     gamma: UnitInterval = 0.98
     gae_lambda: UnitInterval = 0.9
     rollout: PositiveInt = 32  #: T, env steps per fragment

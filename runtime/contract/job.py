@@ -24,7 +24,7 @@ class EnvConfig(Document):
     id: str = Field(min_length=1)
     num_envs: PositiveInt | Auto = "auto"  #: environments per actor
     delay_us: int = Field(default=0, ge=0)  #: sleep per vector step, to stand in for a slow simulator
-    kwargs: dict[str, Scalar] = {}
+    kwargs: dict[str, Scalar] = Field(default_factory=dict)
 
 
 class DistributedConfig(Document):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pydantic import Field
+
 from runtime.contract.model import View
 from runtime.contract.states import ComponentState, Role, RunState
 
@@ -94,7 +96,7 @@ class ComponentView(View):
     heartbeat_age_s: float | None = None
     cpu_percent: float | None = None
     rss_bytes: int | None = None
-    gauges: dict[str, float] = {}  #: loss, entropy, epsilon, busy share, …
+    gauges: dict[str, float] = Field(default_factory=dict)  #: loss, entropy, epsilon, busy share, …
 
 
 class HostView(View):

@@ -1,4 +1,4 @@
-"""Keeps the run's coordinator alive: it is the head agent's child, and goes on from its state file when started again."""
+"""Keeps the run's coordinator alive. It is the head agent's child, and goes on from its state file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class CoordinatorKeeper:
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        log = os.open(self._paths.logs / "coordinator.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        path = self._paths.logs / "coordinator.log"
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             return subprocess.Popen(
                 [sys.executable, "-m", "runtime", "coordinator", str(self._paths.root)],

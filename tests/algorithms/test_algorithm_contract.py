@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.learning import ENV, batch, config, make, update
 
 from runtime.algorithms.registry import state_fields
 from runtime.memory.block import GAUGES
+from support.learning import ENV, batch, config, make, update
 
 both = pytest.mark.parametrize("name", ["ppo", "dqn"])
 

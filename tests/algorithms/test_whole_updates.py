@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.learning import ENV, config, dqn_batch, make, ppo_batch, update
 
 from runtime.contract.algorithm import PpoConfig
 from runtime.models.spec import NetworkSpec
+from support.learning import ENV, config, dqn_batch, make, ppo_batch, update
 
 
 class TorchTwin:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.plans import make_job, make_plan
 
 from runtime.checkpoint.manifest import Manifest
 from runtime.checkpoint.partial import PartialCheckpoint
@@ -27,6 +26,7 @@ from runtime.memory.control import CONTROL_BYTES, ControlBlock
 from runtime.memory.layout import Field, Layout
 from runtime.memory.segment import Segment
 from runtime.models.spec import NetworkSpec
+from support.plans import make_job, make_plan
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
 CARTPOLE_SPEC = EnvSpec(

@@ -12,6 +12,7 @@ from runtime.components.base import Progress
 from runtime.memory.block import LAG_BINS
 from support.groups import Group, put_fragment
 
+
 @pytest.fixture
 def group(tmp_path: Path) -> Any:
     return Group(tmp_path, training={"sync_every": 1})

@@ -11,6 +11,7 @@ from runtime.components.base import Progress
 from runtime.memory.ring import Consumer
 from support.groups import Group, put_fragment
 
+
 @pytest.fixture
 def group(tmp_path: Path) -> Any:
     return Group(tmp_path, shape="L1A2")

@@ -64,7 +64,9 @@ class LiveRun:
             if condition(view):
                 return view
             if time.monotonic() > deadline:
-                raise AssertionError(f"{what or 'it'} did not happen within {within_s:g} s:\n{view.model_dump_json(indent=1)}")
+                raise AssertionError(
+                    f"{what or 'it'} did not happen within {within_s:g} s:\n{view.model_dump_json(indent=1)}"
+                )
             self._pause()
 
     def wait_for_updates(self, more: int = 3, *, within_s: float = 20.0) -> RunView:
