@@ -12,7 +12,7 @@ from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
 from runtime.components.saving import save_part
 from runtime.contract.states import Dependencies
-from runtime.memory.block import LAG_BINS
+from runtime.freshness.lags import count_lags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,9 +135,8 @@ class Learner:
 
     def _measure_lag(self, slot: Slot) -> None:
         versions = slot.fields["version"].ravel()
-        lag = np.clip(self._updates - versions, 0, LAG_BINS - 1)
         weight = max(1, slot.samples // versions.size)
-        self._ports.block.lag_histogram += np.bincount(lag, minlength=LAG_BINS) * weight
+        self._ports.block.lag_histogram += count_lags(self._updates - versions) * weight
 
     def _report(self, report: UpdateReport) -> None:
         block = self._ports.block

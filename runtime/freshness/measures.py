@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from runtime.freshness.lags import LAG_EDGES, LAG_VALUES
+
 if TYPE_CHECKING:
     from runtime.models.arrays import Ints
 
@@ -31,18 +33,18 @@ class LagStatistics(NamedTuple):
 
 
 def lag_statistics(histogram: Ints) -> LagStatistics:
-    """From counts of samples per lag; the last bin stands for its own lag and all above."""
+    """From counts of samples per bin of `lags.LAG_EDGES` (or its first bins): exact up to a lag of 31."""
     counts = np.asarray(histogram, np.int64)
     total = int(counts.sum())
     if total == 0:
         return LagStatistics()
-    lags = np.arange(len(counts))
+    lags = LAG_VALUES[: len(counts)]
     cumulated = np.cumsum(counts)
     return LagStatistics(
         mean=float((lags * counts).sum() / total),
-        p50=int(np.searchsorted(cumulated, 0.50 * total)),
-        p95=int(np.searchsorted(cumulated, 0.95 * total)),
-        max=int(np.flatnonzero(counts)[-1]),
+        p50=int(lags[np.searchsorted(cumulated, 0.50 * total)]),
+        p95=int(lags[np.searchsorted(cumulated, 0.95 * total)]),
+        max=int(lags[np.flatnonzero(counts)[-1]]),
         samples=total,
     )
 
@@ -50,13 +52,13 @@ def lag_statistics(histogram: Ints) -> LagStatistics:
 def staleness_ratio(histogram: Ints, max_lag: int | None) -> float:
     """The share of samples whose lag is above `max_lag`; 0 where there is no limit or there are no samples.
 
-    A limit at or above the last bin counts that bin as fresh: its lags cannot be told apart.
+    A bin that the limit falls into counts as fresh: its lags cannot be told apart.
     """
     counts = np.asarray(histogram, np.int64)
     total = int(counts.sum())
     if max_lag is None or total == 0:
         return 0.0
-    return float(counts[max_lag + 1 :].sum() / total)
+    return float(counts[LAG_EDGES[: len(counts)] > max_lag].sum() / total)
 
 
 def learning_rate_scale(staleness_coefficient: float, ratio: float) -> float:

@@ -57,7 +57,7 @@ GAUGES = (
     "learner_scale",
 )
 
-LAG_BINS = 64  #: lags 0 … 62, and 63 for everything above
+LAG_BINS = 64  #: the writer decides what each bin means
 EPISODE_DEPTH = 1024  #: how many finished episodes the block remembers
 
 _INTEGERS = {name: index for index, name in enumerate((*WORDS, *COUNTERS))}
@@ -188,10 +188,6 @@ class StatsBlock:
         """A word, counter or gauge by name. Raises KeyError for an unknown one."""
         index = _FLOATS.get(name)
         return self._floats[index] if index is not None else self._integers[_INTEGERS[name]]
-
-    def add_lag(self, lag: int, samples: int = 1) -> None:
-        """Count `samples` used at a version lag of `lag` (below 0 counts as 0)."""
-        self.lag_histogram[min(max(lag, 0), LAG_BINS - 1)] += samples
 
     def add_episode(self, ret: float, length: int) -> None:
         """Record a finished episode (undiscounted return, steps) and count it in `episodes`."""

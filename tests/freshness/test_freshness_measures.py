@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.freshness.lags import LAG_BINS, LAG_EDGES, LAG_VALUES, count_lags
 from runtime.freshness.measures import (
     flow_ratio,
     lag_statistics,
@@ -52,3 +53,19 @@ def test_ratios() -> None:
 def test_the_learning_rate_shrinks_with_the_pool_ratio_and_not_at_all_when_switched_off() -> None:
     assert learning_rate_scale(0.0, 0.5) == 1.0
     assert learning_rate_scale(2.0, 0.5) == pytest.approx(0.5)
+
+
+@given(st.lists(st.integers(-5, 5_000_000), max_size=50))
+def test_every_lag_is_counted_in_the_bin_that_holds_it(lags: list[int]) -> None:
+    counts = count_lags(np.array(lags, np.int64))
+    expected = [0] * LAG_BINS
+    for lag in lags:
+        expected[max(index for index, edge in enumerate(LAG_EDGES) if edge <= max(lag, 0))] += 1
+    assert counts.tolist() == expected
+
+
+def test_bins_are_exact_for_small_lags_and_never_off_by_more_than_a_fifth_for_large_ones() -> None:
+    assert (np.diff(LAG_EDGES) > 0).all()
+    for lag in (*range(32), 100, 1000, 12_345, 500_000):
+        value = LAG_VALUES[np.flatnonzero(count_lags(np.array([lag])))[0]]
+        assert value == lag if lag < 32 else abs(value - lag) <= 0.2 * lag
