@@ -29,7 +29,8 @@ class EpisodeTracker:
         self._reset_steps = reset_steps
         self._paid_BT = np.zeros((num_envs, rollout))
         self._sum_K = np.zeros(num_envs * rollout)
-        self._open_return_B = [0.0] * num_envs
+        self._since_B = np.zeros(num_envs)
+        self._open_return_B = np.zeros(num_envs)
         self._began_B = [0] * num_envs  #: first step of the open episode, counted from this fragment's start
 
     @property
@@ -39,20 +40,24 @@ class EpisodeTracker:
 
     def add(self, reward_TB: npt.NDArray[np.float32], ended_TB: Bools, valid_TB: Bools) -> Finished:
         """Take a fragment; returns the episodes that ended in it, by environment and then by time."""
-        rollout, reset_steps = self._rollout, self._reset_steps
-        open_return_B, began_B = self._open_return_B, self._began_B
+        rollout, reset_steps, began_B = self._rollout, self._reset_steps, self._began_B
         np.multiply(reward_TB.T, valid_TB.T, out=self._paid_BT)
         # One running sum over all environments, laid end to end: what an episode was paid is a difference of two sums.
         sum_K = np.cumsum(self._paid_BT, out=self._sum_K)
+        total_B = sum_K[rollout - 1 :: rollout].copy()
+        self._since_B[0] = 0.0
+        self._since_B[1:] = total_B[:-1]
+        self._since_B -= self._open_return_B
+        since_B = self._since_B.tolist()
         end_N = (ended_TB & valid_TB).T.reshape(-1).nonzero()[0]
-        finished = Finished([], [])
-        since_B = [0.0, *sum_K[rollout - 1 : -1 : rollout].tolist()]
-        for end, paid in zip(end_N.tolist(), sum_K[end_N].tolist(), strict=True):
-            env, step = divmod(end, rollout)
-            finished.returns.append(open_return_B[env] + paid - since_B[env])
-            finished.lengths.append(step + 1 - began_B[env])
-            open_return_B[env], since_B[env], began_B[env] = 0.0, paid, step + 1 + reset_steps
-        for env, total in enumerate(sum_K[rollout - 1 :: rollout].tolist()):
-            open_return_B[env] += total - since_B[env]
-            began_B[env] -= rollout
-        return finished
+        env_N, step_N = np.divmod(end_N, rollout)
+        returns: list[float] = []
+        lengths: list[int] = []
+        for env, step, paid in zip(env_N.tolist(), step_N.tolist(), sum_K[end_N].tolist(), strict=True):
+            returns.append(paid - since_B[env])
+            lengths.append(step + 1 - began_B[env])
+            since_B[env] = paid
+            began_B[env] = step + 1 + reset_steps
+        np.subtract(total_B, since_B, out=self._open_return_B)
+        self._began_B = [began - rollout for began in began_B]
+        return Finished(returns, lengths)
