@@ -26,6 +26,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
+    "inventory": Entry("inventory", "inventory", "Show the hosts of an inventory and where their settings come from."),
     "profile": Entry("profile", "profile", "Measure this machine: cores, memory, environment and learner speed."),
     "plan": Entry("plan", "plan", "Solve what runs where and how fast it should be; touches nothing."),
     "launch": Entry("launch", "launch", "Start a training and attach to it."),
@@ -171,7 +172,7 @@ def _report(error: TianjiError, words: list[str], *, as_json: bool, debug: bool)
     if as_json:
         command = next((word for word in words if word in COMMANDS), "")
         found = [
-            {"code": error.exit_code, "message": text, "hint": error.hint} for text in (error.message, *error.details)
+            {"code": error.exit_code, "message": finding.message, "hint": finding.hint} for finding in error.findings()
         ]
         emit_json(command, None, errors=found)
     return error.exit_code

@@ -1,0 +1,98 @@
+"""`tianjictl inventory`: the hosts of an inventory file, and where each of their settings comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tianjictl.cli.options import Json
+from tianjictl.cli.output import emit_json, note, print_table
+from tianjictl.errors import UsageProblem
+from tianjictl.hosts.reader import load
+
+if TYPE_CHECKING:
+    from tianjictl.hosts.types import Host, Inventory
+
+_ACTIONS = ("list", "show")
+_FIELDS = (
+    "address", "connection", "port", "user", "key_file", "ssh_words", "connect_timeout_s", "host_keys", "python",
+    "network", "max_cores", "reserve_cores", "roles", "workdir", "link",
+)  # fmt: skip
+
+
+def inventory(
+    action: Annotated[str, typer.Argument(metavar="[list|show]", help="What to do; list if left out.")] = "list",
+    host: Annotated[str | None, typer.Argument(metavar="[HOST]", help="One host; all of them if left out.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--inventory", "-i", metavar="FILE", help="inventory/hosts.yaml if left out, else this machine."),
+    ] = None,
+    origin: Annotated[bool, typer.Option("--origin", help="Show where each variable was written.")] = False,
+    json: Json = False,
+) -> None:
+    """List the hosts of an inventory, or show what is known of them."""
+    if action not in _ACTIONS:
+        raise UsageProblem(f"no such action: {action}", hint="list or show")
+    if action == "list" and (host is not None or origin):
+        raise UsageProblem("list takes neither a host nor --origin", hint="tianjictl inventory show HOST --origin")
+    found = load(file)
+    warnings = [str(problem) for problem in found.notes]
+    hosts = found.hosts if host is None else (_named(found, host),)
+    if json:
+        data = {"file": found.file, "hosts": [_data(each) for each in hosts], "groups": found.groups}
+        emit_json("inventory", data, warnings=warnings)
+        return
+    for warning in warnings:
+        note(f"warning: {warning}", style="yellow")
+    if action == "list":
+        print_table(("host", "address", "connection", "roles", "link", "groups"), [_row(each) for each in hosts])
+    elif origin:
+        print_table(("host", "variable", "value", "origin"), [row for each in hosts for row in _origins(each)])
+    else:
+        print_table(("host", "setting", "value"), [row for each in hosts for row in _settings(each)])
+
+
+def _named(found: Inventory, name: str) -> Host:
+    host = found.find(name)
+    if host is None:
+        from runtime.contract.yaml_source import nearest
+
+        near = nearest(name, [each.name for each in found.hosts])
+        hint = f"did you mean {near}?" if near else "tianjictl inventory list shows them all"
+        raise UsageProblem(f"{found.file or 'this machine'}: there is no host {name}", hint=hint)
+    return host
+
+
+def _row(host: Host) -> tuple[str, ...]:
+    where = host.address if host.port is None else f"{host.address} port {host.port}"
+    groups = ", ".join(name for name in host.groups if name not in ("all", "ungrouped"))
+    return host.name, where, host.connection, ", ".join(host.roles) or "any", host.link, groups or "-"
+
+
+def _settings(host: Host) -> list[tuple[str, str, str]]:
+    return [(host.name, field, _shown(getattr(host, field))) for field in _FIELDS if _is_set(getattr(host, field))]
+
+
+def _origins(host: Host) -> list[tuple[str, str, str, str]]:
+    return [(host.name, name, _shown(setting.value), setting.origin) for name, setting in host.settings.items()]
+
+
+def _is_set(value: object) -> bool:
+    return value is not None and value != ()
+
+
+def _shown(value: object) -> str:
+    return " ".join(str(item) for item in value) if isinstance(value, tuple | list) else str(value)
+
+
+def _data(host: Host) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        **{field: getattr(host, field) for field in _FIELDS},
+        "groups": host.groups,
+        "variables": {
+            name: {"value": setting.value, "origin": setting.origin} for name, setting in host.settings.items()
+        },
+    }
