@@ -30,10 +30,10 @@ from runtime.memory.segment import WORD, Segment
 _MAGIC = 0x424F4152_544A0001  # "BOAR", ours, form 1
 _LINE = 128
 _HEADER_BYTES = 4096
-_SLOT_HEADER_BYTES = _LINE
+SLOT_HEADER_BYTES = _LINE  #: before the payload
 
 _MAGIC_WORD, _SLOTS_WORD, _STRIDE_WORD, _DIGEST_WORD = range(4)
-_PUBLISHED = _LINE // WORD
+PUBLISHED = _LINE // WORD
 _STAMP, _VERSION = range(2)
 
 NOTHING_PUBLISHED = -1
@@ -55,12 +55,16 @@ class BoardSpec:
     @property
     def stride(self) -> int:
         """Bytes from one slot to the next."""
-        return align(_SLOT_HEADER_BYTES + self.layout.nbytes, _LINE)
+        return align(SLOT_HEADER_BYTES + self.layout.nbytes, _LINE)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the whole board."""
         return _HEADER_BYTES + self.slots * self.stride
+
+    def slot_at(self, place: int) -> int:
+        """Byte offset of the slot with number `place` modulo `slots`; its payload is SLOT_HEADER_BYTES further on."""
+        return _HEADER_BYTES + place % self.slots * self.stride
 
 
 class Board:
@@ -68,6 +72,7 @@ class Board:
 
     def __init__(self, segment: Segment, spec: BoardSpec) -> None:
         self.spec = spec
+        self._memory = segment.memory
         self._words = segment.words(0, _HEADER_BYTES // WORD)
         expected = [_MAGIC, spec.slots, spec.stride, spec.layout.digest]
         found = [self._words[word] for word in (_MAGIC_WORD, _SLOTS_WORD, _STRIDE_WORD, _DIGEST_WORD)]
@@ -93,8 +98,8 @@ class Board:
 
 def _slots(segment: Segment, spec: BoardSpec) -> tuple[tuple[memoryview[int], ...], tuple[Views, ...]]:
     starts = [_HEADER_BYTES + place * spec.stride for place in range(spec.slots)]
-    words = tuple(segment.words(start, _SLOT_HEADER_BYTES // WORD) for start in starts)
-    views = tuple(spec.layout.views(segment.memory, start + _SLOT_HEADER_BYTES) for start in starts)
+    words = tuple(segment.words(start, SLOT_HEADER_BYTES // WORD) for start in starts)
+    views = tuple(spec.layout.views(segment.memory, start + SLOT_HEADER_BYTES) for start in starts)
     return words, views
 
 
@@ -104,7 +109,7 @@ class BoardWriter(Board):
     def __init__(self, segment: Segment, spec: BoardSpec, *, readers: Sequence[EventFd] = ()) -> None:
         super().__init__(segment, spec)
         self._readers = tuple(readers)
-        self._published = self._words[_PUBLISHED]
+        self._published = self._words[PUBLISHED]
         self._writing = False
 
     @property
@@ -138,7 +143,7 @@ class BoardWriter(Board):
         self._published += 1
         self._writing = False
         fence()  # the stamp says whole when the publication becomes the newest
-        self._words[_PUBLISHED] = self._published
+        self._words[PUBLISHED] = self._published
         for reader in self._readers:
             reader.signal()
 
@@ -158,7 +163,7 @@ class BoardReader(Board):
     @property
     def version(self) -> int:
         """Version of the newest publication, -1 if none. One load when nothing is new."""
-        if self._words[_PUBLISHED] != self._seen:
+        if self._words[PUBLISHED] != self._seen:
             self._read({})
         return self._seen_version
 
@@ -169,13 +174,13 @@ class BoardReader(Board):
         `into` is defined only after the return. Never blocks the writer. Raises TimeoutError if overtaken 1000
         times in a row, which a board with more slots cures.
         """
-        if self._words[_PUBLISHED] == 0:
+        if self._words[PUBLISHED] == 0:
             return None
         return self._read(into)
 
     def _read(self, into: Mapping[str, np.ndarray]) -> int:
         for _ in range(_READ_TRIES):
-            published = self._words[_PUBLISHED]
+            published = self._words[PUBLISHED]
             fence()  # after the load of published: stamp, version and payload are at least that new
             place = (published - 1) % self.spec.slots
             words, views = self._slot_words[place], self._slot_views[place]

@@ -29,16 +29,16 @@ from runtime.memory.layout import Layout, align, poison
 from runtime.memory.segment import WORD, Segment
 
 _MAGIC = 0x52494E47_544A0001  # "RING", ours, form 1
-_LINE = 128  # bytes between words of different owners: aarch64 and the x86 prefetcher both work on pairs of 64
+LINE = 128  # bytes between words of different owners: aarch64 and the x86 prefetcher both work on pairs of 64
 _HEADER_BYTES = 4096  # one page, so that payloads of page-sized layouts stay on page boundaries
 
 _MAGIC_WORD, _SLOTS_WORD, _STRIDE_WORD, _DIGEST_WORD = range(4)
-_HEAD, _PRODUCER_ATTEMPT = _LINE // WORD, _LINE // WORD + 1
-_TAIL, _CONSUMER_ATTEMPT = 2 * _LINE // WORD, 2 * _LINE // WORD + 1
+_HEAD, _PRODUCER_ATTEMPT = LINE // WORD, LINE // WORD + 1
+TAIL, _CONSUMER_ATTEMPT = 2 * LINE // WORD, 2 * LINE // WORD + 1
 
-_SLOT_HEADER_BYTES = 2 * _LINE
+SLOT_HEADER_BYTES = 2 * LINE  #: before the payload: the producer's line, the consumer's line
 _SEQUENCE, _SAMPLES, _MARKER, _PRODUCED = range(4)
-_CONSUMED, _STALE, _OTHER = range(_LINE // WORD, _LINE // WORD + 3)
+CONSUMED, STALE, OTHER = range(LINE // WORD, LINE // WORD + 3)
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,16 @@ class RingSpec:
     @property
     def stride(self) -> int:
         """Bytes from one slot to the next."""
-        return align(_SLOT_HEADER_BYTES + self.layout.nbytes, _LINE)
+        return align(SLOT_HEADER_BYTES + self.layout.nbytes, LINE)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the whole ring."""
         return _HEADER_BYTES + self.slots * self.stride
+
+    def slot_at(self, sequence: int) -> int:
+        """Byte offset of slot `sequence`'s header within the ring; the payload is SLOT_HEADER_BYTES further on."""
+        return _HEADER_BYTES + sequence % self.slots * self.stride
 
 
 class Slot:
@@ -71,8 +75,8 @@ class Slot:
 
     def __init__(self, segment: Segment, spec: RingSpec, place: int) -> None:
         start = _HEADER_BYTES + place * spec.stride
-        self._words = segment.words(start, _SLOT_HEADER_BYTES // WORD)
-        self.fields = spec.layout.views(segment.memory, start + _SLOT_HEADER_BYTES)  #: the arrays, in place
+        self._words = segment.words(start, SLOT_HEADER_BYTES // WORD)
+        self.fields = spec.layout.views(segment.memory, start + SLOT_HEADER_BYTES)  #: the arrays, in place
 
     @property
     def samples(self) -> int:
@@ -128,7 +132,7 @@ class Producer(Ring):
         self.data_ready = data_ready
         self.space_ready = space_ready
         self._head = self._words[_HEAD]
-        self._tail = self._words[_TAIL]  # as last seen; the true one can only be larger
+        self._tail = self._words[TAIL]  # as last seen; the true one can only be larger
         fence()
         self._acquired: Slot | None = None
         self._total = self._slots[(self._head - 1) % spec.slots]._words[_PRODUCED] if self._head else 0
@@ -147,7 +151,7 @@ class Producer(Ring):
     @property
     def unreleased(self) -> int:
         """How many committed slots the consumer has not given back yet."""
-        self._tail = self._words[_TAIL]
+        self._tail = self._words[TAIL]
         fence()  # as in `acquire`
         return self._head - self._tail
 
@@ -156,7 +160,7 @@ class Producer(Ring):
         if self._acquired is not None:
             return self._acquired
         if self._head - self._tail >= self.spec.slots:
-            self._tail = self._words[_TAIL]
+            self._tail = self._words[TAIL]
             fence()  # after the load of tail: the consumer's last reads of the slot precede our writes to it
             if self._head - self._tail >= self.spec.slots:
                 return None
@@ -191,11 +195,11 @@ class Consumer(Ring):
         super().__init__(segment, spec)
         self.data_ready = data_ready
         self.space_ready = space_ready
-        self._tail = self._words[_TAIL]
+        self._tail = self._words[TAIL]
         self._head = self._words[_HEAD]  # as last seen; the true one can only be larger
         fence()
         last = self._slots[(self._tail - 1) % spec.slots]._words
-        totals = (last[_CONSUMED], last[_STALE], last[_OTHER]) if self._tail else (0, 0, 0)
+        totals = (last[CONSUMED], last[STALE], last[OTHER]) if self._tail else (0, 0, 0)
         self._consumed, self._stale, self._other = totals
         self._words[_CONSUMER_ATTEMPT] += 1
 
@@ -237,10 +241,10 @@ class Consumer(Ring):
         self._consumed += consumed
         self._stale += dropped_stale
         self._other += dropped_other
-        words[_CONSUMED], words[_STALE], words[_OTHER] = self._consumed, self._stale, self._other
+        words[CONSUMED], words[STALE], words[OTHER] = self._consumed, self._stale, self._other
         self._tail += 1
         fence()  # before the store of tail: our reads and the totals are done when the slot becomes free
-        self._words[_TAIL] = self._tail
+        self._words[TAIL] = self._tail
         self.space_ready.signal()
 
     def _look(self) -> None:
@@ -273,7 +277,7 @@ _LEDGER_TRIES = 1000  # a try fails only if the ring went all the way round with
 def read_ledger(segment: Segment, spec: RingSpec) -> Ledger:
     """The totals, from any process, while both ends work. Tail side first, so that `in_flight` is never negative."""
     header = segment.words(0, _HEADER_BYTES // WORD)
-    released, (consumed, stale, other) = _totals(segment, spec, header, _TAIL, (_CONSUMED, _STALE, _OTHER))
+    released, (consumed, stale, other) = _totals(segment, spec, header, TAIL, (CONSUMED, STALE, OTHER))
     committed, (produced,) = _totals(segment, spec, header, _HEAD, (_PRODUCED,))
     return Ledger(produced, consumed, stale, other, committed, released)
 
@@ -291,7 +295,7 @@ def _totals(
             return 0, [0] * len(words)
         fence()
         start = _HEADER_BYTES + (count - 1) % spec.slots * spec.stride
-        slot = segment.words(start, _SLOT_HEADER_BYTES // WORD)
+        slot = segment.words(start, SLOT_HEADER_BYTES // WORD)
         totals = [slot[word] for word in words]
         fence()
         if header[counter] - count < spec.slots - 1:

@@ -19,11 +19,14 @@ from typing import Any, NoReturn, Protocol, cast
 import numpy as np
 import pytest
 
+from runtime.courier.codec import BoardCodec
+from runtime.courier.ring_mirror import Packing
 from runtime.memory.board import Board, BoardReader, BoardSpec, BoardWriter
 from runtime.memory.eventfd import EventFd
 from runtime.memory.layout import Field, Layout
 from runtime.memory.ring import Consumer, Ledger, Producer, Ring, RingSpec, read_ledger
 from runtime.memory.segment import Segment
+from support.mirrored_form import MirroredForm
 
 LAYOUT = Layout((Field("number", "int64", (33,)), Field("real", "float32", (5, 7)), Field("flag", "bool", (3,))))
 Json = Any
@@ -331,9 +334,21 @@ def child() -> Iterator[Callable[[Callable[[], None]], int]]:
             continue  # the test has seen it end
 
 
-@pytest.fixture(scope="module", params=["in-process", "shared-memory"])
-def form(request: pytest.FixtureRequest) -> Iterator[Form]:
+MIRRORED = {
+    "mirrored-direct": (Packing.DIRECT, BoardCodec.PLAIN),
+    "mirrored-aggregated": (Packing.AGGREGATED, BoardCodec.PLAIN),
+    "mirrored-compressed": (Packing.COMPRESSED, BoardCodec.INT8),
+}
+
+
+@pytest.fixture(scope="module", params=["in-process", "shared-memory", *MIRRORED])
+def form(request: pytest.FixtureRequest) -> Iterator[Form | MirroredForm]:
     """Every form that must keep the contract."""
+    if request.param in MIRRORED:
+        mirrored = MirroredForm(LAYOUT, ENDS, *MIRRORED[request.param])
+        yield mirrored
+        mirrored.close()
+        return
     events = (EventFd.create(), EventFd.create())
     if request.param == "in-process":
         made = Form(Segment.anonymous, (Here(), Here()), events)

@@ -1,0 +1,39 @@
+"""How a courier is started: the environment that MPI needs and the command that makes it a world of its own."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+TCP_PROVIDER = "tcp"
+
+
+def mpi_environment(*, interface: str | None = None, rdma: bool = False, abi: str | None = None) -> dict[str, str]:
+    """Variables to add to a courier's environment.
+
+    `interface` is the network device to use, such as "eth0". With `rdma` libfabric chooses among all of its providers,
+    else TCP is taken. `abi` names the MPI library that mpi4py loads in place of the one beside it.
+
+    The ofi netmod, because ucx was seen to crash when a peer dies.
+    """
+    made = {"MPIR_CVAR_CH4_NETMOD": "ofi", "MPIR_CVAR_DEBUG_SUMMARY": "1"}
+    if not rdma:
+        made["FI_PROVIDER"] = TCP_PROVIDER
+    if interface is not None:
+        made["FI_TCP_IFACE"] = made["FI_SOCKETS_IFACE"] = interface
+    if abi is not None:
+        made["MPI4PY_MPIABI"] = abi
+    return made
+
+
+def find_mpiexec() -> str | None:
+    """The `mpiexec` beside this Python if there is one, else the one on PATH, else None."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
+def alone(mpiexec: str, command: Sequence[str]) -> list[str]:
+    """The command under `mpiexec` as an MPI world of one process."""
+    return [mpiexec, "-n", "1", *command]

@@ -1,0 +1,77 @@
+"""The MPI world of one courier, and how worlds meet. Importing this module initialises MPI.
+
+Each courier is a world of one process under `mpiexec -n 1`, so that no other's death is its own. Worlds meet by accept
+and connect, always with a time limit, and only when both sides have been told to: nobody else is served meanwhile.
+Errors are returned, never fatal. Nobody finalises: after a peer's death that may hang, so couriers end by `leave`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import mpi4py
+
+from runtime.courier.channel import LinkLostError
+from runtime.courier.transport import captured_stdout, provider_in
+
+mpi4py.rc.finalize = False
+with captured_stdout() as _summary:  # with MPIR_CVAR_DEBUG_SUMMARY, MPICH says here which provider it has chosen
+    from mpi4py import MPI
+
+from runtime.courier.mpi_channel import MpiChannel  # noqa: E402 - it imports MPI, and the first import is captured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: The libfabric provider that MPI has chosen, such as "tcp" or "verbs;ofi_rxm"; "" if MPI did not say.
+PROVIDER = provider_in(_summary.text)
+
+MPI.COMM_SELF.Set_errhandler(MPI.ERRORS_RETURN)
+MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)
+
+
+def library() -> str:
+    """The MPI library's first line, such as "MPICH Version: 5.0.2"."""
+    return " ".join(MPI.Get_library_version().splitlines()[0].split())
+
+
+def open_port() -> str:
+    """An address at which peers may connect; tell it only to those that may know it. Raises LinkLostError."""
+    try:
+        return str(MPI.Open_port())
+    except MPI.Exception as problem:
+        raise LinkLostError(f"no port: {problem.error_string}") from problem
+
+
+def accept(port: str, timeout_s: int) -> MpiChannel:
+    """Wait for one peer to connect to our port. LinkLostError if none does in time."""
+    return _meet(lambda limit: MPI.COMM_SELF.Accept(port, limit), timeout_s)
+
+
+def connect(port: str, timeout_s: int) -> MpiChannel:
+    """Connect to a peer that accepts. LinkLostError if it does not in time."""
+    return _meet(lambda limit: MPI.COMM_SELF.Connect(port, limit), timeout_s)
+
+
+def _meet(meet: Callable[[MPI.Info], MPI.Intercomm], timeout_s: int) -> MpiChannel:
+    limit = MPI.Info.Create()
+    limit.Set("timeout", str(max(1, timeout_s)))
+    try:
+        comm = meet(limit)
+        comm.Set_errhandler(MPI.ERRORS_RETURN)
+        if comm.Get_remote_size() != 1:
+            raise LinkLostError(f"a world of {comm.Get_remote_size()} processes came, couriers are alone in theirs")
+        return MpiChannel(comm)
+    except MPI.Exception as problem:
+        raise LinkLostError(f"no peer within {timeout_s} s: {problem.error_string}") from problem
+    finally:
+        limit.Free()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without finalising MPI, which may hang after a peer's death."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
