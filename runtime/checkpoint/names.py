@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,18 @@ def partial_folder(checkpoints: Path, step: int) -> Path:
 def replaced_folder(checkpoints: Path, step: int) -> Path:
     """An older checkpoint of the same step, for the moment between two renames."""
     return checkpoints / f".replaced-{step:012d}"
+
+
+def failure_note(component: str, code: int | None) -> str:
+    """The name of a component's note; it bears the error's number, as a full disk takes names but no content."""
+    return f"{component}.{code or 0}{FAILURE_SUFFIX}"
+
+
+def reason_of_note(name: str) -> tuple[str, str]:
+    """Component and reason that the name of a note tells."""
+    component, _, code = name.removesuffix(FAILURE_SUFFIX).rpartition(".")
+    number = int(code) if code.isdecimal() else 0
+    return component or code, os.strerror(number) if number else "its log says why"
 
 
 def step_of(folder: Path) -> int | None:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.errors import CheckpointError, writing
 from runtime.checkpoint.manifest import FileEntry, Manifest, file_digest, write_manifest
-from runtime.checkpoint.names import FAILURE_SUFFIX, WRITER_LOCK, partial_folder, replaced_folder, step_folder
+from runtime.checkpoint.names import (
+    FAILURE_SUFFIX,
+    WRITER_LOCK,
+    partial_folder,
+    reason_of_note,
+    replaced_folder,
+    step_folder,
+)
 from runtime.contract.files import sync_folder
 
 if TYPE_CHECKING:
@@ -82,11 +89,11 @@ class PartialCheckpoint:
 
     def _refuse_gaps(self, shards: Iterable[str]) -> None:
         for note in sorted(self.folder.glob(f"*{FAILURE_SUFFIX}")):
-            # On a full disk the note itself may be empty: its name still says whose part it is.
+            # On a full disk the note itself may be empty: its name still says whose part it is, and why.
             message, _, hint = note.read_text().partition("\n")
-            raise CheckpointError(
-                message or f"{note.stem} could not write its part in {self.folder}", hint=hint or None
-            )
+            component, reason = reason_of_note(note.name)
+            told = f"{component} could not write its part in {self.folder}: {reason}; earlier checkpoints are untouched"
+            raise CheckpointError(message or told, hint=hint or None)
         missing = [name for name in shards if not (self.folder / f"{name}.json").exists()]
         if missing:
             raise CheckpointError(

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from runtime.checkpoint.errors import CheckpointError, writing
-from runtime.checkpoint.names import FAILURE_SUFFIX
+from runtime.checkpoint.names import FAILURE_SUFFIX, failure_note
 from runtime.contract.files import write_whole
 
 if TYPE_CHECKING:
@@ -34,13 +34,15 @@ def save_shard(folder: Path, name: str, arrays: Mapping[str, np.ndarray], meta: 
             if arrays:
                 _save_arrays(folder / f"{name}.safetensors", arrays)
             write_whole(folder / f"{name}.json", json.dumps(meta, default=_as_json))
-            (folder / f"{name}{FAILURE_SUFFIX}").unlink(missing_ok=True)
+            for note in folder.glob(f"{name}.*{FAILURE_SUFFIX}"):
+                note.unlink(missing_ok=True)
     except CheckpointError as error:
         for part in (f"{name}.safetensors", f"{name}.json"):
             with suppress(OSError):  # the disk that failed may fail again; completing notices a part that is missing
                 (folder / part).unlink(missing_ok=True)
+        code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
         with suppress(OSError):
-            (folder / f"{name}{FAILURE_SUFFIX}").write_text(f"{error.message}\n{error.hint or ''}")
+            (folder / failure_note(name, code)).write_text(f"{error.message}\n{error.hint or ''}")
         raise
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from runtime.algorithms.averaging import track
+from runtime.checkpoint.errors import CheckpointError
 from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
 from runtime.components.saving import save_part
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
     from runtime.components.ports import LearnerPorts
     from runtime.contract.job import TrainingConfig
     from runtime.memory.ring import Slot
+
+
+_log = logging.getLogger(__name__)
+
+KEPT_BAD_BATCHES = 3  #: of a row of updates that were not finite, the first few are enough to look at
+HOPELESS_AFTER = 20  #: so many of them in a row end this life of the learner
+
+
+class NotFiniteError(ArithmeticError):
+    """Every update of late had a loss or gradient that is no number: the data or the settings are at fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +64,7 @@ class Learner:
         self._env_steps = 0
         self._turn = 0
         self._last_sequence = -1
+        self._undone_in_a_row = 0
         self._since_publish = 0
         self._peer_versions = [-1] * len(ports.peers)
         self._idle_since = 0.0
@@ -120,6 +133,7 @@ class Learner:
         if not report.finite:
             self._roll_back(slot, report)
             return
+        self._undone_in_a_row = 0
         self._updates += 1
         self._trained += samples
         self._last_sequence = sequence
@@ -193,18 +207,31 @@ class Learner:
         self._since_publish = 0
 
     def _roll_back(self, slot: Slot, report: UpdateReport) -> None:
-        """A non-finite update: keep the batch for inspection, go back to the last published state, and say so."""
-        step = self._updates + 1
-        arrays = {name: np.ascontiguousarray(array) for name, array in slot.fields.items()}
-        save_shard(
-            self._ports.bad_batches, f"{self.name}-update-{step}", arrays, {"reason": report.reason, "update": step}
-        )
+        """A non-finite update: keep the batch for inspection, go back to the last published state, and say so.
+
+        NotFiniteError where that happens again and again: going on would train nothing.
+        """
+        _log.warning("%s: update %d undone: %s", self.name, self._updates + 1, report.reason)
+        if self._undone_in_a_row < KEPT_BAD_BATCHES:
+            self._keep_batch(slot, report.reason)
         if (state := self._ports.state.current()) is not None:
             self._algorithm.load_state(state)
         self._ports.block.add("rollbacks", 1)
         self._last_sequence = slot.sequence
         self._ports.block.add("dropped_other", slot.samples)
         self._ports.batches.release(dropped_other=slot.samples)
+        self._undone_in_a_row += 1
+        if self._undone_in_a_row >= HOPELESS_AFTER:
+            raise NotFiniteError(f"{self._undone_in_a_row} updates in a row were not finite: {report.reason}")
+
+    def _keep_batch(self, slot: Slot, reason: str) -> None:
+        step = self._updates + 1
+        arrays = {name: np.ascontiguousarray(array) for name, array in slot.fields.items()}
+        name = f"{self.name}-update-{step}" + (f".{self._undone_in_a_row}" if self._undone_in_a_row else "")
+        try:
+            save_shard(self._ports.bad_batches, name, arrays, {"reason": reason, "update": step})
+        except CheckpointError as error:
+            _log.warning("the batch could not be kept: %s", error)
 
     def save(self, folder: Path) -> None:
         """Parameters, optimiser, targets, random streams and counters."""

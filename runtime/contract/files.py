@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -39,9 +40,16 @@ def sync_folder(folder: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one line with a single write, so that concurrent appenders never interleave inside a line."""
+    """Append one line with a single write, so that concurrent appenders never interleave inside a line.
+
+    A disk that fills up in mid-line raises OSError and keeps nothing of the line.
+    """
+    raw = line.rstrip("\n").encode() + b"\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        os.write(descriptor, line.rstrip("\n").encode() + b"\n")
+        written = os.write(descriptor, raw)
+        if written < len(raw):
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     finally:
         os.close(descriptor)

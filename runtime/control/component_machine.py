@@ -98,7 +98,8 @@ def _tick_alive(life: Life, event: Tick, now: float) -> Outcome:
     limit = _limit(life)
     if life.pid is None or now - life.beat_at <= limit:
         return life, []
-    reason = f"no heartbeat for {now - life.beat_at:.1f} s in phase {life.phase} (limit {limit:g} s)"
+    silent, key = now - life.beat_at, _LIMITS[life.phase]
+    reason = f"no heartbeat for {silent:.1f} s in phase {life.phase} (limit {limit:g} s, {key})"
     frozen = replace(life, state=S.FROZEN, reason=reason)
     return frozen, [
         Log(kind="component.frozen", message=f"{life.name}: {reason}; it is killed", cause=event.id),
@@ -130,6 +131,16 @@ def _forgive_own_stall(life: Life, now: float) -> Life:
     gap = now - life.ticked_at if life.ticked_at is not None else 0.0
     forgiven = gap if gap > RECEIVER_STALL_S else 0.0
     return replace(life, ticked_at=now, beat_at=min(now, life.beat_at + forgiven))
+
+
+#: The job's key that sets the limit of each phase.
+_LIMITS = {
+    Phase.INIT: "health.init",
+    Phase.STEADY: "health.steady",
+    Phase.CHECKPOINT: "health.checkpoint",
+    Phase.STOPPING: "health.stop_grace",
+    Phase.DONE: "health.stop_grace",
+}
 
 
 def _limit(life: Life) -> float:

@@ -6,6 +6,7 @@ import faulthandler
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def run_component(
         return report_exit(report, name, attempt, Driver(component, block, assembly.control, lifeline).run())
     except BaseException as error:  # whatever it was, it must reach the exit report: it is the only trace of this life
         code = report_exit(report, name, attempt, error)
-        sys.stderr.write(report.read_text() + "\n")
+        traceback.print_exception(error)
         return code
 
 

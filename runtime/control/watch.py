@@ -30,6 +30,8 @@ class Watch:
         self._advised_at = now
         self._rules: frozenset[str] = frozenset()
         self._mismatched = False
+        self._undone: dict[str, int] = {}  # learner → updates undone when it was last said
+        self._undone_said_at = now - ADVICE_EVERY_S
 
     def look(self, fold: Fold, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
         """Events for the run's machine, in the order of their finding."""
@@ -38,6 +40,7 @@ class Watch:
         yield from self._agents(fold, run, events, now)
         yield from self._progress(run, events, now)
         self._reconcile(fold, events)
+        self._tell_undone(fold, events, now)
         if now - self._advised_at >= ADVICE_EVERY_S:
             self._advised_at = now
             self._advise(fold, events)
@@ -64,6 +67,17 @@ class Watch:
         if excess and not self._mismatched:
             self._mismatched = True
             events.write("ledger.mismatch", f"{excess} samples more were consumed or dropped than were produced")
+
+    def _tell_undone(self, fold: Fold, events: EventLog, now: float) -> None:
+        """Updates that were not finite change nothing, so nobody would notice: say how many there are."""
+        undone = {report.name: report.counters.get("rollbacks", 0) for report in fold.of_role(Role.LEARNER)}
+        grown = {name: count for name, count in undone.items() if count > self._undone.get(name, 0)}
+        if not grown or now - self._undone_said_at < ADVICE_EVERY_S:
+            return
+        self._undone, self._undone_said_at = undone, now
+        for name, count in grown.items():
+            text = f"{name}: {count} updates so far were not finite and were undone; its log says what was not"
+            events.write("update.undone", text, component=name)
 
     def _advise(self, fold: Fold, events: EventLog) -> None:
         """Say which rule of the balance applies, when that changes."""

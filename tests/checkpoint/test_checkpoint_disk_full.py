@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from runtime.checkpoint.errors import CheckpointError
 from runtime.checkpoint.manifest import Manifest
+from runtime.checkpoint.names import failure_note
 from runtime.checkpoint.partial import PartialCheckpoint
 from runtime.checkpoint.shard import save_shard
 from runtime.checkpoint.store import newest_complete
@@ -115,16 +117,23 @@ def test_a_file_that_may_not_grow_is_reported_and_earlier_checkpoints_stay(tmp_p
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.hint == "raise the limit on file sizes (ulimit -f)"
-    assert [path.name for path in partial.folder.glob("[!.]*")] == ["learner-0.failed"]
+    assert [path.name for path in partial.folder.glob("[!.]*")] == ["learner-0.27.failed"]
     with pytest.raises(CheckpointError, match="the part of learner-0 could not be written"):
         partial.complete(ABOUT, ["learner-0"])
     assert newest_complete(tmp_path) == (older, [])
     assert list(tmp_path.iterdir()) == [older]
 
 
+def test_a_note_without_content_still_says_why(tmp_path: Path) -> None:
+    partial = PartialCheckpoint(tmp_path, 1)
+    (partial.folder / failure_note("learner-1", errno.ENOSPC)).touch()
+    with pytest.raises(CheckpointError, match=r"learner-1 could not write its part in .*: No space left on device"):
+        partial.complete(ABOUT, ["learner-1"])
+
+
 def test_a_part_that_succeeds_the_second_time_counts(tmp_path: Path) -> None:
     partial = PartialCheckpoint(tmp_path, 1)
-    (partial.folder / "learner-0.failed").write_text("the disk was full")
+    (partial.folder / "learner-0.28.failed").write_text("the disk was full")
     save_shard(partial.folder, "learner-0", {}, {})
     assert newest_complete(tmp_path) == (None, [])
     assert partial.complete(ABOUT, ["learner-0"]).name == "step-000000000001"

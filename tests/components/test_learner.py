@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from runtime.components.base import Progress
+from runtime.components.learner import HOPELESS_AFTER, KEPT_BAD_BATCHES, NotFiniteError
 from support.groups import Group, put_fragment
 
 
@@ -110,6 +111,35 @@ def test_a_bad_batch_changes_nothing_is_kept_and_is_counted(group: Any) -> None:
     learner.tick()
     assert group.block("learner-0").get("version") == 2
     assert not np.array_equal(params(learner), good)
+
+
+def test_bad_batches_without_end_are_told_and_end_this_life(group: Any, caplog: pytest.LogCaptureFixture) -> None:
+    learner, buffer = started(group, "learner-0", "buffer-0")
+    with pytest.raises(NotFiniteError, match=f"{HOPELESS_AFTER} updates in a row were not finite: the batch"):
+        for _ in range(HOPELESS_AFTER):
+            feed(group, buffer, reward=float("nan"))
+            learner.tick()
+    assert group.block("learner-0").get("rollbacks") == HOPELESS_AFTER
+    assert len(list(group.paths.bad_batches.glob("*.safetensors"))) == KEPT_BAD_BATCHES
+    assert "update 1 undone: the batch" in caplog.text
+
+
+def test_good_batches_between_bad_ones_keep_the_learner_going(group: Any) -> None:
+    learner, buffer = started(group, "learner-0", "buffer-0")
+    for index in range(2 * HOPELESS_AFTER):
+        feed(group, buffer, reward=1.0 if index % HOPELESS_AFTER == 0 else float("nan"))
+        learner.tick()
+    assert group.block("learner-0").get("updates") == 2
+
+
+def test_a_bad_batch_that_cannot_be_kept_costs_nothing_more(group: Any) -> None:
+    learner, buffer = started(group, "learner-0", "buffer-0")
+    group.paths.bad_batches.write_text("a file where the folder should be")
+    feed(group, buffer, reward=float("nan"))
+    learner.tick()
+    feed(group, buffer)
+    learner.tick()
+    assert group.block("learner-0").get("updates") == 1
 
 
 def test_lag_is_counted_per_sample_at_the_moment_of_use(group: Any) -> None:
