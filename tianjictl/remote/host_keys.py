@@ -38,8 +38,9 @@ def judge(config: SshConfig, known: Known, kind: str, blob: bytes, policy: Polic
         raise other_kind(config, known, offered=shown)
     if policy is Policy.ACCEPT_NEW:
         return True
-    signed = f"; {known.authorities[0]} trusts an authority, but host certificates are not checked here"
-    why = f"its key is not known: it shows {shown}{signed if known.authorities else ''}"
+    why = f"its key is not known: it shows {shown}"
+    if known.authorities:
+        why += f"; {known.authorities[0]} trusts an authority, but host certificates are not checked here"
     hint = f"compare it with the host's own, then log in once: ssh{_port(config)} {config.hostname};"
     raise _refused(config, why, f"{hint} or set tianji_host_keys: accept-new")
 

@@ -133,7 +133,21 @@ def _check_key(
 
 
 def _log_in(transport: paramiko.Transport, config: SshConfig, deadlines: Deadlines) -> None:
-    offers, passed_over = choose(config, _agent_keys(config), _load)
+    with closing(_Agent(config)) as agent:
+        offers, passed_over = choose(config, agent.offers(), _load)
+        tried = _try_keys(transport, config, offers, deadlines)
+    if transport.is_authenticated():
+        return
+    offered = f"tried {', '.join(tried)}" if tried else "there is no key to offer"
+    rest = f"; passed over {', '.join(passed_over)}" if passed_over else ""
+    hint = "set ansible_user and ansible_ssh_private_key_file, or ssh-add the key"
+    raise LoginRefused(config.host, Phase.LOGIN, f"it does not let {config.user} in: {offered}{rest}", hint=hint)
+
+
+def _try_keys(
+    transport: paramiko.Transport, config: SshConfig, offers: Sequence[Offer[paramiko.PKey]], deadlines: Deadlines
+) -> list[str]:
+    """Offer keys until one is taken; the names of those that were tried."""
     transport.auth_timeout = deadlines.login_s
     tried: list[str] = []
     for name, key in offers:
@@ -153,43 +167,41 @@ def _log_in(transport: paramiko.Transport, config: SshConfig, deadlines: Deadlin
             raise LoginRefused(config.host, Phase.LOGIN, why, hint="name the right key: IdentityFile") from error
         if missing:
             raise LoginRefused(config.host, Phase.LOGIN, f"a key is not enough for it: it wants {', '.join(missing)}")
-        return
-    offered = f"tried {', '.join(tried)}" if tried else "there is no key to offer"
-    rest = f"; passed over {', '.join(passed_over)}" if passed_over else ""
-    hint = "set ansible_user and ansible_ssh_private_key_file, or ssh-add the key"
-    raise LoginRefused(config.host, Phase.LOGIN, f"it does not let {config.user} in: {offered}{rest}", hint=hint)
+        break
+    return tried
 
 
 def _load(path: Path) -> tuple[bytes, paramiko.PKey]:
     try:
         key = paramiko.PKey.from_path(path)
-    except paramiko.PasswordRequiredException as error:
-        raise ValueError("it needs a passphrase: ssh-add it") from error
     except (paramiko.SSHException, paramiko.pkey.UnknownKeyType, OSError, ValueError, TypeError) as error:
-        raise ValueError(_said(error)) from error
+        locked = "password" in str(error)  # said by the library below paramiko, in a type of no use
+        raise ValueError("it needs a passphrase: ssh-add it" if locked else _said(error)) from error
     return key.asbytes(), key
 
 
-def _agent_keys(config: SshConfig) -> dict[bytes, Offer[paramiko.PKey]]:
-    path = os.environ.get("SSH_AUTH_SOCK") if config.agent == "SSH_AUTH_SOCK" else config.agent
-    if not path:
-        return {}
-    try:
-        keys = _Agent(path).get_keys()
-    except (OSError, EOFError, paramiko.SSHException):
-        return {}  # no agent listens there: its keys are simply not among those that are tried
-    return {key.asbytes(): Offer(f"{key.comment or key.get_name()} (agent)", key) for key in keys}
-
-
 class _Agent(AgentSSH):
-    """An agent at a socket of one's choice, which must answer in time."""
+    """The agent that a configuration names, which must answer in time; without one, an agent that has no keys."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, config: SshConfig) -> None:
         super().__init__()
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.settimeout(_AGENT_WITHIN_S)
-        sock.connect(path)
-        self._connect(sock)  # type: ignore[attr-defined]  # missing in the stubs
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._sock.settimeout(_AGENT_WITHIN_S)
+        path = os.environ.get("SSH_AUTH_SOCK") if config.agent == "SSH_AUTH_SOCK" else config.agent
+        if not path:
+            return
+        try:
+            self._sock.connect(path)
+            self._connect(self._sock)  # type: ignore[attr-defined]  # missing in the stubs
+        except (OSError, EOFError, paramiko.SSHException):
+            return  # nothing listens there: its keys are simply not among those that are tried
+
+    def offers(self) -> dict[bytes, Offer[paramiko.PKey]]:
+        """Its keys by their public halves."""
+        return {key.asbytes(): Offer(f"{key.comment or key.get_name()} (agent)", key) for key in self.get_keys()}
+
+    def close(self) -> None:
+        self._sock.close()
 
 
 class SshConnection(ShellConnection):
