@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
+import traceback
 from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +22,8 @@ from runtime.contract.paths import RunPaths
 from runtime.contract.plan import Plan
 from runtime.contract.record import CompletionRecord, RunRecord
 from runtime.contract.states import Phase, Role, RunState
+from runtime.contract.view import Freshness, Rates, Reward, RunView, ShapeView
+from runtime.contract.view import Progress as ProgressView
 from runtime.resources import Resources
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 _IDLE_SLEEP_S = 0.001
 _SAY_EVERY_S = 1.0
+_FAILED, _INTERRUPTED = 6, 130  #: exit codes
 
 
 class InProcessRun:
@@ -101,8 +106,8 @@ class InProcessRun:
         return None
 
 
-def run_until_stop(run: InProcessRun, say: Callable[[str], None]) -> str:
-    """Tick until a stop rule is met; returns which."""
+def run_until_stop(run: InProcessRun, say: Callable[[str], None], look: Callable[[], None] = lambda: None) -> str:
+    """Tick until a stop rule is met; returns which. `look` is called about once a second."""
     began = said = time.monotonic()
     run.start()
     while True:
@@ -114,33 +119,87 @@ def run_until_stop(run: InProcessRun, say: Callable[[str], None]) -> str:
             said = now
             mean = f"{run.mean_100:.1f}" if run.mean_100 is not None else "–"
             say(f"{run.total(Role.ACTOR, 'env_steps')} env steps, mean return of 100 episodes {mean}")
+            look()
         if not worked:
             time.sleep(_IDLE_SLEEP_S)
+
+
+class _Chronicle:
+    """Writes down how the run stands and how it ends, so that `status` can tell."""
+
+    def __init__(self, run: InProcessRun, record: RunRecord) -> None:
+        self._run = run
+        self._record = record
+        self._began = time.monotonic()
+
+    def note(self, state: RunState = RunState.RUNNING, reason: str = "in one process") -> None:
+        """The view as of now."""
+        run, elapsed = self._run, time.monotonic() - self._began
+        steps, updates = run.total(Role.ACTOR, "env_steps"), run.total(Role.LEARNER, "updates")
+        episodes = run.total(Role.ACTOR, "episodes")
+        view = RunView(
+            run_id=self._record.run_id,
+            name=self._record.name,
+            state=state,
+            reason=reason,
+            shape=ShapeView(wanted=run.plan.shape, present=run.plan.shape),
+            attempt=self._record.attempt,
+            started_at=self._record.created_at,
+            updated_at=datetime.now(UTC),
+            elapsed_s=round(elapsed, 3),
+            progress=ProgressView(env_steps=steps, updates=updates, episodes=episodes, version=updates),
+            reward=Reward(mean_100=run.mean_100, best_mean_100=run.best_mean_100, episodes=episodes),
+            rates=Rates(env_steps_per_s=steps / elapsed, updates_per_s=updates / elapsed),
+            freshness=Freshness(pool_ratio=run.plan.sizes.pool_ratio),
+        )
+        write_whole(run.paths.view, view.model_dump_json())
+
+    def end(self, state: RunState, reason: str) -> dict[str, object]:
+        """The last view and the completion record; returns the summary."""
+        self.note(state, reason)
+        steps, updates = self._run.total(Role.ACTOR, "env_steps"), self._run.total(Role.LEARNER, "updates")
+        completion = CompletionRecord(
+            run_id=self._record.run_id,
+            attempt=self._record.attempt,
+            state=state,
+            reason=reason,
+            ended_at=datetime.now(UTC),
+            env_steps=steps,
+            updates=updates,
+        )
+        write_whole(self._run.paths.completion, completion.model_dump_json(indent=1))
+        return {"env_steps": steps, "updates": updates, "mean_100": self._run.mean_100, "reason": reason}
 
 
 def _say(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
+def _on_sigterm(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main(argv: list[str]) -> int:
-    """Run the folder's plan in this thread; the last line of output is a JSON summary."""
+    """Run the folder's plan in this thread; the last line of output is a JSON summary.
+
+    0 if a stop rule was met, 6 where an error ended it (its traceback is printed), 130 where somebody stopped it.
+    """
+    signal.signal(signal.SIGTERM, _on_sigterm)
     paths = RunPaths(Path(argv[0]))
     plan = Plan.model_validate_json(paths.plan.read_bytes())
     record = RunRecord.model_validate_json(paths.record.read_bytes())
     run = InProcessRun(plan, paths, run_attempt=record.attempt)
-    reason = run_until_stop(run, _say)
-    steps, updates = run.total(Role.ACTOR, "env_steps"), run.total(Role.LEARNER, "updates")
+    chronicle = _Chronicle(run, record)
+    try:
+        reason = run_until_stop(run, _say, chronicle.note)
+    except KeyboardInterrupt:
+        state, reason, code = RunState.STOPPED, "interrupted", _INTERRUPTED
+    except Exception as error:  # whatever an environment or algorithm raises ends the run, and must be told
+        traceback.print_exc()
+        state, reason, code = RunState.FAILED, f"{type(error).__name__}: {error}", _FAILED
+    else:
+        state, code = RunState.COMPLETED, 0
+    summary = chronicle.end(state, reason)
     run.stop()
-    completion = CompletionRecord(
-        run_id=record.run_id,
-        attempt=record.attempt,
-        state=RunState.COMPLETED,
-        reason=reason,
-        ended_at=datetime.now(UTC),
-        env_steps=steps,
-        updates=updates,
-    )
-    write_whole(paths.completion, completion.model_dump_json(indent=1))
-    summary = {"env_steps": steps, "updates": updates, "mean_100": run.mean_100, "reason": reason}
     sys.stdout.write(json.dumps(summary) + "\n")
-    return 0
+    return code

@@ -17,6 +17,7 @@ class EnvSpec(Document):
     native_vector: bool  #: whether the environment brings its own vector entry point
     autoreset: str  #: `next-step`, `same-step` or `disabled`
     max_episode_steps: int | None = None
+    slow_step_s: float | None = None  #: seconds for one step of one environment, where that is 0.1 or more
 
     @property
     def observation_size(self) -> int:

@@ -69,6 +69,14 @@ class Fingerprints(Document):
     profile: str | None = None
 
 
+class Origin(Document):
+    """The files a saved plan was made from, by which a change of theirs is noticed when the plan is used."""
+
+    job_file: str | None = None  #: absolute
+    job_sha256: str | None = None
+    profile_file: str | None = None  #: absolute; none where the profile came from the cache
+
+
 class Plan(Document):
     """A solved placement for one job."""
 
@@ -83,6 +91,7 @@ class Plan(Document):
     fingerprints: Fingerprints
     solver: str  #: `optimal`, `feasible gap 2%`, `greedy`
     notes: tuple[str, ...] = ()
+    origin: Origin = Origin()
 
     def of_role(self, role: Role) -> tuple[Placement, ...]:
         return tuple(p for p in self.placements if p.role is role)

@@ -37,9 +37,17 @@ class Problem:
         return f"{self.file}:{self.line}:{self.column}"
 
     def __str__(self) -> str:
-        line = f"{self.place}: {self.message}" + (f" ({self.hint})" if self.hint else "")
-        # What a file holds may contain line breaks and terminal controls; a problem is one harmless line.
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+        told, hint = self.told()
+        return told + (f" ({hint})" if hint else "")
+
+    def told(self) -> tuple[str, str | None]:
+        """Place and message, and the hint: each one harmless line."""
+        return _harmless(f"{self.place}: {self.message}"), _harmless(self.hint) if self.hint else None
+
+
+def _harmless(text: str) -> str:
+    """What a file holds may contain line breaks and terminal controls."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +193,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: str) -> Proble
     if "mapping values are not allowed" in said:
         hint = "check the indentation, and quote a value that contains ': '"
     elif error.context and error.context_mark:
-        hint = f"{error.context} that begins at line {error.context_mark.line + 1}"
+        shown += f" ({error.context} that begins at line {error.context_mark.line + 1})"
     return place.problem(f"not YAML, {said}{shown}", hint)
 
 

@@ -1,7 +1,7 @@
 """Stands in for `python -m runtime agent`: same words on standard input and output, no training behind it.
 
 usage: fake_agent.py MODE, one of `ok`, `refuse`, `die`, `fails` (the run fails while starting), `silent` (not all
-components report).
+components report), `deaf` (reads no order).
 """
 
 import fcntl
@@ -10,11 +10,14 @@ import os
 import signal
 import socket
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 
 def main(mode: str) -> None:
+    if mode == "deaf":
+        time.sleep(60)
     line = sys.stdin.readline()
     if not line.strip():
         return

@@ -85,4 +85,4 @@ def test_ctrl_c_once_shows_the_status_and_twice_stops_the_run(run):
         attached.kill()
         attached.communicate()
     assert attached.returncode == 130
-    assert f"stopped {run.run_id} by Ctrl-C" in err
+    assert f"stopped {run.run_id}, as Ctrl-C was pressed twice" in err

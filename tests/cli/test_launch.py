@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,59 @@ def test_secrets_on_the_command_line_are_not_kept():
         "--set",
         "training.seed=3",
     ]
+
+
+@pytest.mark.parametrize("mode", ["silent", "deaf"])
+def test_ctrl_c_while_starting_takes_everything_down_at_once(agent, tianjictl, monkeypatch, mode):
+    started = agent(mode)
+
+    def interrupted(*_args: object, **_kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    if mode == "silent":
+        monkeypatch.setattr("tianjictl.launching.start.wait_until_up", interrupted)
+    else:
+        monkeypatch.setattr(AgentProcess, "hand_over", interrupted)
+    began = time.monotonic()
+    code, _, err = tianjictl("launch", "job.yaml")
+    assert code == 130
+    assert time.monotonic() - began < 8.0
+    [run] = list_runs()
+    assert f"error: interrupted; what had been started of {run.run_id} is taken down again" in err
+    assert started[0].poll() is not None
+    assert everything_of(run) == []
+    ended = CompletionRecord.model_validate_json(run.paths.completion.read_bytes())
+    assert (ended.state, ended.reason) == ("stopped", "interrupted while it was being started")
+
+
+def test_an_environment_that_fails_in_process_is_a_failed_run(tianjictl, tmp_path, monkeypatch):
+    (tmp_path / "breaks.py").write_text(
+        "import gymnasium\n"
+        "class Breaks(gymnasium.Wrapper):\n"
+        "    steps = 0\n"
+        "    def step(self, action):\n"
+        "        self.steps += 1\n"
+        "        if self.steps > 50: raise RuntimeError('the arm hit the table')\n"
+        "        return super().step(action)\n"
+        "def make(): return Breaks(gymnasium.make('CartPole-v1'))\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code, out, err = tianjictl("launch", "--env", "breaks:make", "--algo", "ppo", "--in-process", "--json",
+                               "--set", "distributed.oversubscribe=true")  # fmt: skip
+    assert code == 6
+    assert json.loads(out)["errors"][0]["code"] == 6
+    assert "the arm hit the table" in err
+    data = json.loads(tianjictl("status", "--json")[1])["data"]
+    assert data["state"] == "failed"
+    assert "the arm hit the table" in data["reason"]
+    assert data["progress"]["env_steps"] > 0
+
+
+def test_a_run_in_process_ends_with_one_document_and_its_numbers(tianjictl):
+    code, out, err = tianjictl("launch", "--env", "CartPole-v1", "--algo", "ppo", "--in-process", "--json",
+                               "--set", "training.stop.updates=1", "--oversubscribe")  # fmt: skip
+    assert code == 0, err
+    data = json.loads(out)["data"]
+    assert data["updates"] == 1
+    seen = json.loads(tianjictl("status", data["run_id"], "--json")[1])["data"]
+    assert (seen["state"], seen["progress"]["env_steps"]) == ("completed", data["env_steps"])

@@ -54,3 +54,17 @@ def test_probing_imports_no_torch() -> None:
         "import sys, runtime.envs.probe as p; p.main(['{\"id\": \"CartPole-v1\"}']); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_a_slow_step_is_told_and_a_quick_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sluggish.py").write_text(
+        "import time\nimport gymnasium\n"
+        "class Slow(gymnasium.Wrapper):\n"
+        "    def step(self, action):\n"
+        "        time.sleep(0.12)\n"
+        "        return super().step(action)\n"
+        "def make(): return Slow(gymnasium.make('CartPole-v1'))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert probe(EnvConfig(id="sluggish:make")).slow_step_s == pytest.approx(0.1, abs=0.05)
+    assert probe(EnvConfig(id="CartPole-v1")).slow_step_s is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,7 +163,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 
 def test_another_process_makes_the_same_bytes_whatever_its_hash_seed() -> None:
     code = (
-        f"import sys; sys.path.insert(0, {sys.path[0]!r});"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r});"
         "from planning_problems import *; from tianjictl.planning.build import *;"
         "p = problem(12, rates=rates(), evaluator=True);"
         "sys.stdout.buffer.write(plan_bytes(make_plan(p, job(), CARTPOLE, PRINTS)))"
@@ -178,7 +179,7 @@ def test_another_process_makes_the_same_bytes_whatever_its_hash_seed() -> None:
 
 def test_a_fixed_shape_on_one_node_is_planned_without_the_solver() -> None:
     code = (
-        f"import sys; sys.path.insert(0, {sys.path[0]!r});"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r});"
         "from planning_problems import *; from tianjictl.planning.build import *;"
         "make_plan(problem(8, rates=rates(), learners=1, actors=2), job(), CARTPOLE, PRINTS);"
         "sys.exit('ortools' in sys.modules)"

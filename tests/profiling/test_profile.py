@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,7 +24,8 @@ from runtime.contract.shape import Shape
 from runtime.contract.sizes import resolve_sizes
 from tianjictl.errors import Infeasible, PlanStale, UsageProblem
 from tianjictl.launching import local_plan
-from tianjictl.launching.local_plan import check_still_valid, plan_for_this_machine
+from tianjictl.launching.local_plan import plan_for_this_machine, refuse_what_looks_frozen
+from tianjictl.launching.stale import check_still_valid, with_origin
 from tianjictl.planning.check import check
 from tianjictl.planning.problem import make_problem
 from tianjictl.profiling import local, store
@@ -183,7 +185,58 @@ def test_a_plan_for_another_machine_or_job_is_stale() -> None:
     with pytest.raises(PlanStale, match="this machine"):
         check_still_valid(plan.model_copy(update={"fingerprints": prints}))
     with pytest.raises(PlanStale, match="the job"):
-        check_still_valid(plan, make_job("dqn"))
+        check_still_valid(plan.model_copy(update={"job": make_job("dqn")}))
+
+
+def test_a_saved_plan_is_stale_once_its_job_file_or_its_profile_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: a\n")
+    job = make_job(distributed={"learners": 1, "actors": 1, "oversubscribe": True})
+    plan = with_origin(plan_for_this_machine(job), file, None)
+    check_still_valid(plan)
+    file.write_text("name: b\n")
+    with pytest.raises(PlanStale, match=r"job\.yaml has changed") as caught:
+        check_still_valid(plan)
+    assert f"tianjictl plan {file}" in str(caught.value.hint)
+    file.unlink()
+    check_still_valid(plan)  # the plan holds the whole job
+    measured = plan.model_copy(update={"fingerprints": plan.fingerprints.model_copy(update={"profile": "one"})})
+    check_still_valid(measured)
+    again = SimpleNamespace(digest="another")
+    monkeypatch.setattr("tianjictl.launching.stale.store.cached", lambda _key: again)
+    with pytest.raises(PlanStale, match="measured again"):
+        check_still_valid(measured)
+
+
+@pytest.mark.parametrize(
+    ("one", "envs", "native", "words"),
+    [
+        (None, 16, False, None),
+        (1.0, 1, False, None),
+        (1.0, 16, True, None),
+        (0.5, 16, False, ["16 of them", "health.steady=24s", "env.num_envs=1"]),
+        (5.0, 1, False, ["takes 5 s", "health.steady=15s"]),
+    ],
+)
+def test_an_environment_whose_steps_outlast_the_heartbeat_is_refused(
+    one: float | None, envs: int, native: bool, words: list[str] | None
+) -> None:
+    plan = plan_for_this_machine(make_job(distributed={"learners": 1, "actors": 1, "oversubscribe": True}))
+    slow = plan.model_copy(
+        update={
+            "env": plan.env.model_copy(update={"slow_step_s": one, "native_vector": native}),
+            "sizes": plan.sizes.model_copy(update={"num_envs": envs}),
+        }
+    )
+    if words is None:
+        refuse_what_looks_frozen(slow)
+        return
+    with pytest.raises(UsageProblem) as caught:
+        refuse_what_looks_frozen(slow)
+    said = " ".join(caught.value.lines())
+    assert all(word in said for word in words)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])

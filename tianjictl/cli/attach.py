@@ -8,17 +8,17 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
-from rich.live import Live
 
 from runtime.contract.states import RunState
 from tianjictl.cli.keys import CtrlC, Keyboard, counted_interrupts, keyboard
 from tianjictl.cli.options import Json, OptionalRun
-from tianjictl.cli.output import emit_json, err, is_terminal, note, say
-from tianjictl.cli.screen import progress_line, result_line, screen
+from tianjictl.cli.output import emit_json, err, is_terminal, live, note, say
+from tianjictl.cli.screen import fitting, progress_line, result_line
 from tianjictl.cli.status import status_data
 from tianjictl.errors import Interrupted, TianjiError, TimedOut, TrainingFailed
 from tianjictl.launching.stopping import stop_run
 from tianjictl.runs.client import Picture, observe
+from tianjictl.runs.processes import wait_gone
 from tianjictl.runs.registry import Run, find_run
 from tianjictl.runs.settings import stop_grace_s
 
@@ -29,6 +29,7 @@ _LOOK_EVERY_S = 0.5
 _TICK_S = 0.05  #: between two looks for a key, Ctrl-C or the completion record, which cost nothing
 _LINE_EVERY_S = 5.0
 _ANSWER_WITHIN_S = 1.0
+_LEAVE_WITHIN_S = 5.0  #: a run that has ended needs a moment to let go of everything
 
 
 def attach(run: OptionalRun = None, json: Json = False) -> int:
@@ -41,8 +42,11 @@ def attach(run: OptionalRun = None, json: Json = False) -> int:
 
 def follow(run: Run, *, command: str, json: bool) -> int:
     """Show the run until it ends or the person leaves, then say what came of it. Returns the exit code."""
-    with counted_interrupts() as presses, keyboard() as keys, _Display() as display:
-        outcome = _watch(run, presses, keys, display)
+    try:
+        with counted_interrupts() as presses, keyboard() as keys, _Display() as display:
+            outcome = _watch(run, presses, keys, display)
+    except Interrupted as error:  # SIGTERM to this command is none to the run
+        raise Interrupted(f"{error.message}; training goes on", hint=f"tianjictl attach {run.run_id}") from error
     if outcome == "detached":
         note(f"detached; training goes on. Follow it again: tianjictl attach {run.run_id}")
         if json:
@@ -51,14 +55,15 @@ def follow(run: Run, *, command: str, json: bool) -> int:
     if outcome == "stop":
         _stop(run)
         raise Interrupted(
-            f"stopped {run.run_id} by Ctrl-C: {observe(run).view.reason}",
+            f"stopped {run.run_id}, as Ctrl-C was pressed twice",
             hint=f"tianjictl resume {run.run_id} --from-checkpoint",
         )
     return conclude(run, outcome, command=command, json=json)
 
 
 def conclude(run: Run, picture: Picture, *, command: str, json: bool) -> int:
-    """Say how the run ended; 0 only where its completion record says that it completed."""
+    """Say how the run ended, once its processes have left; 0 only where its record says that it completed."""
+    wait_gone(run, time.monotonic() + _LEAVE_WITHIN_S)
     view = picture.view
     completion = run.completion()
     if completion is not None and completion.state is RunState.COMPLETED:
@@ -99,7 +104,7 @@ def _watch(run: Run, presses: CtrlC, keys: Keyboard, display: _Display) -> Any:
 
 
 def _stop(run: Run) -> None:
-    report = stop_run(run, checkpoint=True, grace_s=stop_grace_s(run), reason="Ctrl-C", progress=note)
+    report = stop_run(run, checkpoint=True, grace_s=stop_grace_s(run), reason="Ctrl-C was pressed twice", progress=note)
     if report.survivors:
         left = ", ".join(f"{process.pid} ({process.command})" for process in report.survivors)
         raise TimedOut(f"still running: {left}", hint=f"tianjictl stop {run.run_id} --force")
@@ -109,7 +114,7 @@ class _Display:
     """A live screen where a person looks on, a plain line every few seconds elsewhere; both on standard error."""
 
     def __init__(self) -> None:
-        self._live = Live(console=err(), transient=True, auto_refresh=False) if is_terminal(sys.stderr) else None
+        self._live = live(err(), transient=True) if is_terminal(sys.stderr) else None
         self._block: AbstractContextManager[Any] = self._live or nullcontext()
         self._next_line = 0.0
         self._state = ""
@@ -123,7 +128,8 @@ class _Display:
 
     def show(self, picture: Picture) -> None:
         if self._live is not None:
-            self._live.update(Group(*screen(picture), "", "d detaches, Ctrl-C shows the status"), refresh=True)
+            shown = fitting(picture, self._live.console, "d detaches, Ctrl-C shows the status")
+            self._live.update(Group(*shown), refresh=True)
             return
         now = time.monotonic()
         if now >= self._next_line or picture.view.state != self._state:

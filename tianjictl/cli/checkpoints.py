@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from runtime.contract.operator import CheckpointRequest
-from tianjictl.cli.launch import Progress
 from tianjictl.cli.options import Json, OptionalRun, Yes, confirm, parse_seconds
 from tianjictl.cli.output import emit_json, note, print_table, say
+from tianjictl.cli.progress import Progress
 from tianjictl.cli.screen import duration, size
 from tianjictl.errors import CheckpointProblem, TimedOut, UsageProblem
 from tianjictl.runs.checkpoints import CheckpointView, list_checkpoints, prune_checkpoints, verify_checkpoints
@@ -33,7 +33,8 @@ def checkpoint(
     found = find_run(run)
     limit_s = parse_seconds(timeout, "--timeout")
     began, asked_at = time.monotonic(), time.time()
-    with Progress() as progress:
+    with Progress("asking for a checkpoint") as progress:
+        _refuse_if_over(found)
         answer = request(found, CheckpointRequest(), timeout_s=min(limit_s, 10.0))
         if not isinstance(answer, dict) or not isinstance(answer.get("step"), int):
             raise CheckpointProblem(f"the coordinator answered {answer!r} instead of a step")
@@ -45,6 +46,16 @@ def checkpoint(
         emit_json("checkpoint", data)
     else:
         say(f"wrote checkpoint {step:,} of {found.run_id} in {duration(time.monotonic() - began)}: {made}")
+
+
+def _refuse_if_over(run: Run) -> None:
+    """A run that has ended cannot write; what it has written is still there."""
+    picture = observe(run)
+    if picture.ended:
+        raise CheckpointProblem(
+            f"{run.run_id} is not running ({picture.view.state}: {picture.view.reason}): it can write no checkpoint",
+            hint=f"tianjictl checkpoints {run.run_id} lists those it has",
+        )
 
 
 def _wait_for(run: Run, step: int, asked_at: float, deadline: float) -> str:
@@ -91,6 +102,9 @@ def checkpoints(
     """
     action, wanted = _split(words or [])
     found = find_run(wanted)
+    if keep is not None and action != "prune":
+        hint = f"tianjictl checkpoints prune {wanted or 'RUN'} --keep {keep}"
+        raise UsageProblem(f"--keep goes with prune, not with {action}", hint=hint)
     if action == "prune":
         return _prune(found, keep, yes=yes, json=json)
     known = verify_checkpoints(found) if action == "verify" else list_checkpoints(found)
@@ -102,13 +116,16 @@ def checkpoints(
     elif not known:
         note(f"{found.run_id} has no checkpoints")
     else:
-        print_table(("step", "state", "written", "shape", "size", "path"), map(_row, known), right=(0, 4))
+        print_table(("step", "state", "written (UTC)", "shape", "size", "path"), map(_row, known), right=(0, 4))
+        for text in warnings:
+            say(text)
     return CheckpointProblem.exit_code if damaged and action == "verify" else 0
 
 
 def _row(item: CheckpointView) -> tuple[object, ...]:
-    state = "complete" if not item.problems else f"damaged: {'; '.join(item.problems)}"
-    return (item.step, state, item.created_at or "-", item.shape or "-", size(item.bytes), item.path)
+    state = "complete" if not item.problems else "damaged"
+    written = (item.created_at or "-").partition(".")[0].rstrip("Z").replace("T", " ")
+    return (item.step, state, written, item.shape or "-", size(item.bytes), item.path)
 
 
 def _split(words: list[str]) -> tuple[str, str | None]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tianjictl.cli.launch import Progress
 from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, say
+from tianjictl.cli.progress import Progress
 from tianjictl.errors import TianjiError
 from tianjictl.runs.checkpoints import LATEST, checkpoint_at, choose_checkpoint
 from tianjictl.runs.registry import find_run
 from tianjictl.runs.tool import runtime_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def evaluate(
@@ -26,9 +29,9 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Play a saved policy greedily: mean, standard deviation, least and greatest return over N episodes."""
-    folder = _folder(target)
-    question = {"checkpoint": str(folder), "episodes": episodes, "seed": seed}
-    with Progress() as progress:
+    with Progress("looking for the checkpoint") as progress:
+        folder = _folder(target, progress.keep)
+        question = {"checkpoint": str(folder), "episodes": episodes, "seed": seed}
         progress(f"playing {episodes} episodes with {folder.name}")
         answer = runtime_tool(["eval", json_module.dumps(question)])
     missing = {"episodes", "seed", "version", "return"} - set(answer)
@@ -45,8 +48,8 @@ def evaluate(
     note(f"checkpoint {folder}, seed {answer['seed']}")
 
 
-def _folder(target: str | None) -> Path:
+def _folder(target: str | None, skipped: Callable[[str], None]) -> Path:
     """The checkpoint folder: given itself, or the newest undamaged one of a run."""
     if target is not None and ("/" in target or Path(target).is_dir()):
         return Path(checkpoint_at(target).path)
-    return Path(choose_checkpoint(find_run(target), LATEST, note).path)
+    return Path(choose_checkpoint(find_run(target), LATEST, skipped).path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tianjictl.errors import UsageProblem
+from tianjictl.errors import Finding, UsageProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +21,10 @@ def read_job(
     overrides: Sequence[str] = (),
     oversubscribe: bool = False,
 ) -> Job:
-    """Read the job; UsageProblem lists everything that is wrong with it, one finding a line."""
+    """Read the job; UsageProblem lists everything that is wrong with it, each finding with what mends it."""
     from runtime.contract.job_file import JobError, load_job
 
     try:
         return load_job(path, env=env, algo=algo, overrides=overrides, oversubscribe=oversubscribe)
     except JobError as error:
-        first, *rest = [str(problem) for problem in error.problems] or [str(error)]
-        raise UsageProblem(first, details=tuple(rest)) from error
+        raise UsageProblem.listing([Finding(*problem.told()) for problem in error.problems]) from error

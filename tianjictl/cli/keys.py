@@ -83,7 +83,7 @@ def keyboard() -> Iterator[Keyboard]:
         yield Keyboard(None)
         return
     descriptor = sys.stdin.fileno()
-    if os.tcgetpgrp(descriptor) != os.getpgrp():
+    if _in_background(descriptor):
         yield Keyboard(None)  # in the background of a shell: reading keys would suspend this process
         return
     before = termios.tcgetattr(descriptor)
@@ -92,3 +92,11 @@ def keyboard() -> Iterator[Keyboard]:
         yield Keyboard(descriptor)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _in_background(descriptor: int) -> bool:
+    """Whether another process group has the terminal; one that controls nobody's session may be read by anyone."""
+    try:
+        return os.tcgetpgrp(descriptor) != os.getpgrp()
+    except OSError:
+        return False

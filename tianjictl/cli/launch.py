@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tianjictl.cli.options import Algo, Detach, Env, Json, Oversubscribe, Profile, Set, Shape, Yes
-from tianjictl.cli.output import emit_json, err, is_terminal, note, say
+from tianjictl.cli.output import emit_json, note, say
+from tianjictl.cli.progress import Progress
 from tianjictl.errors import UsageProblem
 from tianjictl.launching.agent import AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from runtime.contract.plan import Plan
     from tianjictl.runs.registry import Run
@@ -53,19 +51,25 @@ def launch(
     if name is not None and not _NAME.fullmatch(name):
         raise UsageProblem(f"--name {name!r}: use letters, digits, dot, dash and underscore, at most 63 of them")
 
-    def make_plan() -> Plan:
-        return _plan(job, env, algo, set_ or [], shape, oversubscribe, Path(profile) if profile else None)
+    def make_plan(progress: Callable[[str], None]) -> Plan:
+        return _plan(job, env, algo, set_ or [], shape, oversubscribe, Path(profile) if profile else None, progress)
 
     if dry_run:
-        return _show(make_plan(), name, json=json)
+        with Progress() as progress:
+            plan = make_plan(progress)
+        return _show(plan, name, json=json)
     if in_process:
-        return _in_process(make_plan(), name)
+        from tianjictl.cli.in_process import run_in_process
+
+        with Progress() as progress:
+            plan = make_plan(progress)
+        return run_in_process(plan, name or plan.job.name, json=json)
     began = time.monotonic()
     agent = AgentProcess.start()  # it loads its libraries while the plan is made
     handed_over = False
     try:
         with Progress() as progress:
-            plan = make_plan()
+            plan = make_plan(progress)
             from tianjictl.cli.main import installed_version
             from tianjictl.launching.folder import new_run
             from tianjictl.launching.start import bring_up
@@ -98,29 +102,6 @@ def report_up(run: Run, plan: Plan, seconds: float, *, command: str, detach: boo
     return 0
 
 
-class Progress:
-    """What is being done right now: a spinner on a terminal, one line for each step elsewhere."""
-
-    def __init__(self) -> None:
-        self._status = err().status("planning", spinner="line") if is_terminal(sys.stderr) else None
-        self._block: AbstractContextManager[Any] = self._status or nullcontext()
-
-    def __enter__(self) -> Callable[[str], None]:
-        self._block.__enter__()
-        return self._say
-
-    def __exit__(self, *details: Any) -> None:
-        self._block.__exit__(*details)
-
-    def _say(self, line: str) -> None:
-        if self._status is not None:
-            from rich.text import Text
-
-            self._status.update(Text(line))
-        else:
-            note(line)
-
-
 def _plan(
     path: Path | None,
     env: str | None,
@@ -129,6 +110,7 @@ def _plan(
     shape: str | None,
     oversubscribe: bool,
     profile: Path | None,
+    progress: Callable[[str], None],
 ) -> Plan:
     if path is not None and path.suffix == ".json":
         if env or algo or overrides or shape or oversubscribe or profile:
@@ -138,7 +120,7 @@ def _plan(
     from tianjictl.launching.local_plan import plan_for_this_machine
 
     job = read_job(path, env=env, algo=algo, overrides=overrides, oversubscribe=oversubscribe)
-    return plan_for_this_machine(job, shape=shape, oversubscribe=oversubscribe, profile_path=profile, progress=note)
+    return plan_for_this_machine(job, shape=shape, oversubscribe=oversubscribe, profile_path=profile, progress=progress)
 
 
 def _saved_plan(path: Path) -> Plan:
@@ -146,7 +128,7 @@ def _saved_plan(path: Path) -> Plan:
     from pydantic import ValidationError
 
     from runtime.contract.plan import Plan
-    from tianjictl.launching.local_plan import check_still_valid
+    from tianjictl.launching.stale import check_still_valid
 
     try:
         plan = Plan.model_validate_json(path.read_bytes())
@@ -155,9 +137,8 @@ def _saved_plan(path: Path) -> Plan:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UsageProblem(
-            f"{path} is not a plan: {where}: {first['msg']}", hint="tianjictl plan JOB -o plan.json"
-        ) from error
+        why = f"{where}: {first['msg']}" if where else first["msg"]
+        raise UsageProblem(f"{path} is not a plan: {why}", hint="tianjictl plan JOB -o plan.json") from error
     check_still_valid(plan)
     return plan
 
@@ -179,13 +160,3 @@ def _show(plan: Plan, name: str | None, *, json: bool) -> int:
     for line in (*plan.predicted.explanation, *plan.notes):
         say(line)
     return 0
-
-
-def _in_process(plan: Plan, name: str | None) -> int:
-    from tianjictl.cli.main import installed_version
-    from tianjictl.launching.folder import new_run
-
-    with new_run(plan, name=name or plan.job.name, argv=sys.argv, version=installed_version()) as run:
-        note(f"running {run.run_id} in one process")
-        done = subprocess.run([sys.executable, "-m", "runtime", "in-process", str(run.paths.root)], check=False)
-    return done.returncode

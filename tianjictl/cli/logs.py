@@ -52,7 +52,8 @@ def logs(
     oldest = None if since is None else datetime.now(UTC) - timedelta(seconds=parse_seconds(since, "--since"))
     files = wanted.of(log_files(found.paths))
     if not files and (component or host):
-        raise UsageProblem(f"{found.run_id} has no log of {component or host}", hint=f"it has {_known(found)}")
+        sought = " or ".join(component or [str(host)])
+        raise UsageProblem(f"{found.run_id} has no log of {sought}", hint=f"it has logs of {_known(found)}")
     ends = {file: tail(file.path, _ALL if lines is None else lines, whole=follow) for file in files}
     shown = _newest(ends, lines, oldest)
     if json:
@@ -91,7 +92,7 @@ def _placed_on(run: Run, host: str) -> set[str]:
     except (OSError, ValidationError) as error:
         raise UsageProblem(f"the plan of {run.run_id} cannot be read, so --host has no meaning") from error
     if host not in {known.name for known in plan.hosts}:
-        raise UsageProblem(f"{run.run_id} does not run on {host}", hint=", ".join(known.name for known in plan.hosts))
+        raise UsageProblem(f"{run.run_id} does not run on {host}", hint=f"--host {plan.hosts[0].name}")
     return {placement.name for placement in plan.placements if placement.host == host}
 
 

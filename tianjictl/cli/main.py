@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -125,11 +127,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in options or bool(os.environ.get("TIANJICTL_DEBUG"))
     words = [word for index, word in enumerate(words) if word != "--debug" or index >= len(options)]
     _never_choke_on_a_character()
+    before = _heed_sigterm()
     try:
         return _run(words, as_json="--json" in options, debug=debug)
     except BrokenPipeError:
         _forget_broken_pipe()
         return 0
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _heed_sigterm() -> Any:
+    """SIGTERM ends a command as Ctrl-C does: in order, and with the terminal as it was. Returns the handler before."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def _on_sigterm(_number: int, _frame: object) -> None:
+    from tianjictl.errors import Interrupted
+
+    raise Interrupted("terminated by SIGTERM")
 
 
 def _run(words: list[str], *, as_json: bool, debug: bool) -> int:
@@ -163,11 +182,14 @@ def _run(words: list[str], *, as_json: bool, debug: bool) -> int:
 
 def _report(error: TianjiError, words: list[str], *, as_json: bool, debug: bool) -> int:
     from tianjictl.cli.output import emit_json, print_error
+    from tianjictl.errors import UsageProblem
 
     if debug:
         import traceback
 
         traceback.print_exc()
+    if isinstance(error, UsageProblem) and not error.has_hint():
+        error.hint = _help_hint(words)
     print_error(error.lines())
     if as_json:
         command = next((word for word in words if word in COMMANDS), "")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import RenderableType
+    from rich.live import Live
 
 SCHEMA_VERSION = 1
 _PIPE_WIDTH = 100_000  #: nothing is wrapped or cut where a program reads
@@ -98,6 +99,20 @@ def say(text: object = "", *, style: str = "") -> None:
 def note(text: object = "", *, style: str = "") -> None:
     """One line of progress or advice on standard error; kept out of the way of what a program reads."""
     err().print(Text(safe(text, sys.stderr), style=style), soft_wrap=True)
+
+
+def live(console: Console, *, screen: bool = False, transient: bool = False) -> Live:
+    """A part of the terminal that is redrawn; the streams stay what they are, so that they keep their encoding."""
+    from rich.live import Live
+
+    return Live(
+        console=console,
+        screen=screen,
+        transient=transient,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
 
 
 def print_error(lines: Iterable[str]) -> None:

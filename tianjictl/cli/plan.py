@@ -16,6 +16,11 @@ JobFile = Annotated[
     Path | None, typer.Argument(metavar="[JOB]", help="Job file; may be left out with --env and --algo.")
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan to a file.")]
+HostFile = Annotated[
+    Path | None,
+    typer.Option("--hostfile", metavar="FILE", help="Write Open MPI's hostfile, and MPICH's beside it as FILE.mpich."),
+]
+RankFile = Annotated[Path | None, typer.Option("--rankfile", metavar="FILE", help="Write Open MPI's rankfile.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Say why: what binds, who idles, the next best shape.")]
 
 
@@ -30,41 +35,64 @@ def plan(
     overrides: Set = None,
     oversubscribe: Oversubscribe = False,
     explain: Explain = False,
+    hostfile: HostFile = None,
+    rankfile: RankFile = None,
 ) -> int:
     """Solve what runs where and how fast it should be; touches nothing."""
-    from runtime.contract.job_file import JobError, load_job
+    from tianjictl.cli.job_input import read_job
     from tianjictl.cli.output import emit_json, note
-    from tianjictl.errors import UsageProblem
     from tianjictl.launching.local_plan import plan_for_this_machine
 
-    try:
-        loaded = load_job(job, overrides=overrides or (), env=env, algo=algo, oversubscribe=oversubscribe)
-    except JobError as error:
-        first, *rest = [str(problem) for problem in error.problems]
-        raise UsageProblem(first, details=tuple(rest)) from error
+    loaded = read_job(job, overrides=overrides or (), env=env, algo=algo, oversubscribe=oversubscribe)
     made = plan_for_this_machine(
         loaded, shape=shape, profile_path=None if profile is None else Path(profile), progress=note
     )
-    if output is not None:
-        _write(made, output)
+    written = _write_all(made, job, profile, output, hostfile, rankfile)
     if json:
         emit_json("plan", made, warnings=made.notes)
         return 0
     _print(made, job, explain=explain)
-    if output is not None:
-        note(f"written to {output}")
+    if written:
+        note(f"written to {', '.join(str(path) for path in written)}")
     return 0
 
 
-def _write(plan: Plan, path: Path) -> None:
-    from runtime.contract.files import write_whole
-    from tianjictl.errors import UsageProblem
+def _write_all(
+    plan: Plan, job: Path | None, profile: str | None, output: Path | None, hostfile: Path | None, rankfile: Path | None
+) -> list[Path]:
+    """Write the files that were asked for; returns their names."""
+    from tianjictl.planning import mpi_files
     from tianjictl.planning.build import plan_bytes
 
+    files: dict[Path, bytes] = {}
+    if output is not None:
+        from tianjictl.launching.stale import with_origin
+
+        files[output] = plan_bytes(with_origin(plan, job, None if profile is None else Path(profile)))
+    if hostfile is not None:
+        files[hostfile] = mpi_files.openmpi_hostfile(plan).encode()
+        files[hostfile.with_name(f"{hostfile.name}.mpich")] = mpi_files.mpich_hostfile(plan).encode()
+    if rankfile is not None:
+        from tianjictl.profiling.local import local_facts
+
+        facts = local_facts()
+        files[rankfile] = mpi_files.openmpi_rankfile(
+            plan, {facts.name: mpi_files.logical_cores(facts.cpu.allowed)}
+        ).encode()
+    for path, content in files.items():
+        _write(path, content)
+    return list(files)
+
+
+def _write(path: Path, content: bytes) -> None:
+    from runtime.contract.files import write_whole
+    from tianjictl.errors import UsageProblem
+
     try:
-        write_whole(path, plan_bytes(plan))
+        write_whole(path, content)
     except OSError as error:
-        raise UsageProblem(f"cannot write the plan to {path}: {error.strerror or error}") from error
+        hint = "give a file in a folder that exists and may be written to"
+        raise UsageProblem(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
 
 
 def _print(plan: Plan, job: Path | None, *, explain: bool) -> None:

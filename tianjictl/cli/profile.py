@@ -63,15 +63,9 @@ def _profile(
         return ClusterProfile(
             key=inventory_digest(facts), created_at=datetime.now(UTC), hosts=(HostProfile(facts=facts),)
         )
-    from runtime.contract.job_file import JobError, load_job
-    from tianjictl.errors import UsageProblem
+    from tianjictl.cli.job_input import read_job
 
-    try:
-        loaded = load_job(job, overrides=overrides, env=env, algo=algo)
-    except JobError as error:
-        first, *rest = [str(problem) for problem in error.problems]
-        raise UsageProblem(first, details=tuple(rest)) from error
-    return _measured(loaded, facts, refresh=refresh)
+    return _measured(read_job(job, overrides=overrides, env=env, algo=algo), facts, refresh=refresh)
 
 
 def _measured(job: Job, facts: HostFacts, *, refresh: bool) -> ClusterProfile:

@@ -12,9 +12,9 @@ from typer.core import TyperCommand
 
 from runtime.contract.shape import Shape as ShapeType
 from runtime.contract.states import RunState
-from tianjictl.cli.launch import Progress, report_up
+from tianjictl.cli.launch import report_up
 from tianjictl.cli.options import Detach, Json, OptionalRun, Oversubscribe, Shape, Yes, confirm
-from tianjictl.cli.output import note
+from tianjictl.cli.progress import Progress
 from tianjictl.errors import CheckpointProblem, Locked, UsageProblem
 from tianjictl.launching.agent import AgentProcess
 from tianjictl.launching.folder import begin_attempt, check_room
@@ -72,13 +72,14 @@ def resume(
     agent = AgentProcess.start()
     handed_over = False
     try:
-        with folder_lock(found.paths.root, what=found.run_id), Progress() as progress:
+        with folder_lock(found.paths.root, what=found.run_id), Progress("looking for the checkpoint") as progress:
             _refuse_if_alive(found, locked=True)
-            chosen = choose_checkpoint(found, from_checkpoint, note)
+            chosen = choose_checkpoint(found, from_checkpoint, progress.keep)
             plan = _plan(found, chosen, shape, oversubscribe, progress)
             check_room(plan, found.paths.root)
             again = _next_attempt(found, plan, chosen)
-            note(f"continuing {again.run_id} from step {chosen.step:,} as {plan.shape}, attempt {again.attempt}")
+            where = f"from step {chosen.step:,} as {plan.shape}, attempt {again.attempt}"
+            progress.keep(f"continuing {again.run_id} {where}")
             handed_over = True
             _bring_up(again, agent, chosen, progress)
     except BaseException:

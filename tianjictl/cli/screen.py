@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -13,7 +14,7 @@ from tianjictl.cli.output import safe, table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from runtime.contract.view import RunView
     from tianjictl.runs.client import Picture
@@ -36,10 +37,21 @@ _COMPONENT_STYLE = {
 RECENT_EVENTS = 8
 
 
-def screen(picture: Picture, *, events: int = RECENT_EVENTS) -> Iterator[RenderableType]:
+def fitting(picture: Picture, console: Console, keys: str) -> list[RenderableType]:
+    """The screen with as many events as the terminal has room for; the keys stand where they are always seen."""
+    for events in range(RECENT_EVENTS, -1, -1):
+        parts = list(screen(picture, events=events, keys=keys))
+        if len(console.render_lines(Group(*parts), pad=False)) < console.height:
+            return parts
+    return parts
+
+
+def screen(picture: Picture, *, events: int = RECENT_EVENTS, keys: str = "") -> Iterator[RenderableType]:
     """The parts of the screen from top to bottom."""
     view = picture.view
     yield headline(view)
+    if keys:
+        yield Text(safe(keys), style="dim")
     if picture.stale:
         why = picture.problem or "the coordinator does not answer"
         yield Text(safe(f"STALE: this is {age(picture.age_s)} old; {why}"), style="bold red")
@@ -53,7 +65,7 @@ def screen(picture: Picture, *, events: int = RECENT_EVENTS) -> Iterator[Rendera
     if view.components:
         yield Text()
         yield _components(view)
-    if view.events:
+    if view.events and events:
         yield Text()
         for event in view.events[-events:]:
             yield Text(safe(f"{event.time.astimezone():%H:%M:%S}  {event.kind:<22} {event.message}"))
@@ -140,9 +152,11 @@ def _rates(view: RunView) -> str:
 
 def _bottleneck(view: RunView) -> str:
     found = view.bottleneck
-    timed = found.t_sp_s is not None and found.t_rv_s is not None
-    times = f" (T_sp {_short(found.t_sp_s)}, T_rv {_short(found.t_rv_s)}, {found.n_actors} actors)" if timed else ""
-    return f"{found.side}{times}" + (f": {found.advice}" if found.advice else "")
+    if found.advice:
+        return f"{found.side}: {found.advice}"
+    if found.t_sp_s is None or found.t_rv_s is None:
+        return found.side
+    return f"{found.side}: T_sp {_short(found.t_sp_s)}, T_rv {_short(found.t_rv_s)} for each of {found.n_actors} actors"
 
 
 def _checkpoint(picture: Picture) -> str:

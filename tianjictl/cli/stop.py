@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tianjictl.cli.launch import Progress
 from tianjictl.cli.options import Json, OptionalRun, Yes, confirm, parse_seconds
 from tianjictl.cli.output import emit_json, say
+from tianjictl.cli.progress import Progress
 from tianjictl.cli.screen import duration
 from tianjictl.errors import TimedOut
 from tianjictl.launching.stopping import StopReport, stop_run
@@ -39,7 +39,7 @@ def stop(
     if everything_of(found):
         loss = " without a last checkpoint" if force or not checkpoint else ""
         confirm(f"Stop {found.run_id}{loss}?", yes=yes)
-    with Progress() as progress:
+    with Progress("stopping") as progress:
         report = stop_run(found, checkpoint=checkpoint, grace_s=grace_s, force=force, progress=progress)
     return _tell(found, report, json=json)
 

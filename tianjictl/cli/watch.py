@@ -7,11 +7,10 @@ import sys
 from datetime import UTC, datetime
 
 from rich.console import Group
-from rich.live import Live
 
 from tianjictl.cli.keys import keyboard
-from tianjictl.cli.output import envelope, is_terminal, note, out, say
-from tianjictl.cli.screen import progress_line, screen
+from tianjictl.cli.output import envelope, is_terminal, live, note, out, say
+from tianjictl.cli.screen import fitting, progress_line
 from tianjictl.cli.status import stale_warning, status_data
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import Run
@@ -26,13 +25,17 @@ def watch_run(run: Run, *, json: bool) -> Picture:
         return _stream(run)
     if not is_terminal(sys.stdout):
         return _lines(run)
-    with keyboard() as keys, Live(console=out(), screen=True, auto_refresh=False) as live:
-        while True:
-            picture = observe(run)
-            clock = f"{datetime.now(UTC).astimezone():%H:%M:%S}  q leaves, training goes on"
-            live.update(Group(*screen(picture), "", clock), refresh=True)
-            if picture.ended or keys.key(_REFRESH_S) in ("q", "d", "\x1b"):
-                break
+    picture = observe(run)
+    try:
+        with keyboard() as keys, live(out(), screen=True) as shown:
+            while True:
+                clock = f"{datetime.now(UTC).astimezone():%H:%M:%S}  q leaves, training goes on"
+                shown.update(Group(*fitting(picture, shown.console, clock)), refresh=True)
+                if picture.ended or keys.key(_REFRESH_S) in ("q", "d", "\x1b"):
+                    break
+                picture = observe(run)
+    except KeyboardInterrupt:
+        pass  # one more way of leaving: nothing hangs on a viewer
     note("training goes on" if not picture.ended else f"{picture.view.state}: {picture.view.reason}")
     return picture
 

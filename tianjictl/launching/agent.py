@@ -86,6 +86,12 @@ class AgentProcess:
             self._process.wait()
         self.release()
 
+    def dismiss(self) -> None:
+        """End an agent that was told what to run, whether or not it has read that yet."""
+        if not self.gone():
+            self._process.terminate()
+        self.abandon(timeout_s=3.0)
+
     def release(self) -> None:
         """Close this side's ends of the conversation; the agent goes on."""
         if self._process.stdout is not None:

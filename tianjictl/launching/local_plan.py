@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from runtime.contract.plan import Fingerprints
 from runtime.contract.shape import Shape
 from runtime.contract.sizes import SizesError
-from tianjictl.errors import PlanStale, UsageProblem
+from tianjictl.errors import UsageProblem
 from tianjictl.planning.build import make_plan
 from tianjictl.planning.decide import is_open
 from tianjictl.planning.infeasible import refuse_what_cannot_fit
@@ -53,7 +54,7 @@ def plan_for_this_machine(
     try:
         with EnvProbe(job.env) as probe:
             facts = local_facts()
-            return _plan(job, probe.spec(), facts, profile_path, progress)
+            return _plan(job, probe.spec(progress), facts, profile_path, progress)
     except SizesError as error:
         raise UsageProblem(error.message, hint=error.hint) from error
 
@@ -71,20 +72,27 @@ def _plan(job: Job, env: EnvSpec, facts: HostFacts, profile_path: Path | None, p
     prints = Fingerprints(
         job=job_digest(job), inventory=inventory_digest(facts), profile=None if profile is None else profile.digest
     )
-    return make_plan(problem, job, env, prints)
+    plan = make_plan(problem, job, env, prints)
+    refuse_what_looks_frozen(plan)
+    return plan
 
 
-def check_still_valid(plan: Plan, job: Job | None = None) -> None:
-    """Raise PlanStale where this machine, or the job a plan is launched with, is not what the plan was made from."""
-    if plan.fingerprints.inventory != inventory_digest(local_facts()):
-        raise PlanStale(
-            "this machine is not what the plan was made for: its CPUs, quota or memory limit differ",
-            hint="make the plan again: tianjictl plan JOB -o plan.json",
-        )
-    if plan.fingerprints.job != job_digest(job or plan.job):
-        raise PlanStale(
-            "the job is not the one the plan was made from", hint="make the plan again: tianjictl plan JOB -o plan.json"
-        )
+def refuse_what_looks_frozen(plan: Plan) -> None:
+    """UsageProblem where one step of an actor's environments takes so long that the actor would be taken for frozen."""
+    one, limit = plan.env.slow_step_s, plan.job.health.steady
+    if one is None:
+        return
+    envs = 1 if plan.env.native_vector else plan.sizes.num_envs
+    whole = one * envs
+    if whole <= limit / 2:
+        return
+    each = "" if envs == 1 else f", and an actor has {envs} of them to step one after the other"
+    fewer = "" if envs == 1 else ", or fewer environments for each actor: --set env.num_envs=1"
+    raise UsageProblem(
+        f"a step of environment {plan.env.id} takes {one:g} s{each}: with health.steady {limit:g} s the actor would "
+        "be taken for frozen and killed",
+        hint=f"allow for it: --set health.steady={ceil(whole * 3)}s{fewer}",
+    )
 
 
 def progress_line(step: MeasureProgress) -> str:

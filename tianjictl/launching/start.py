@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from runtime.contract.states import TERMINAL_RUN_STATES, ComponentState, RunState
-from tianjictl.errors import TianjiError, TimedOut, TrainingFailed
-from tianjictl.launching.stopping import note_the_end, stop_run
+from tianjictl.errors import Interrupted, TianjiError, TimedOut, TrainingFailed
+from tianjictl.launching.stopping import StopReport, note_the_end, stop_run
 from tianjictl.runs.client import observe
 from tianjictl.runs.logfiles import last_words
 
@@ -42,17 +42,31 @@ def bring_up(
         return wait_until_up(run, agent, progress=progress, deadline=time.monotonic() + UP_WITHIN_S)
     except BaseException as error:
         progress("taking down what was started")
-        why = error.message if isinstance(error, TianjiError) else type(error).__name__
-        state = RunState.FAILED if isinstance(error, Exception) else RunState.STOPPED
-        report = stop_run(run, checkpoint=False, grace_s=3.0, reason="the launch failed", progress=progress)
-        agent.abandon()
+        interrupted = isinstance(error, Interrupted) or not isinstance(error, Exception)
+        report = _take_down(run, agent, progress)
         told = run.completion()
-        if told is None or told.state is not RunState.FAILED:
-            note_the_end(run, state, f"could not be started: {why.partition(chr(10))[0]}", replace=True)
+        if interrupted:
+            note_the_end(run, RunState.STOPPED, "interrupted while it was being started", replace=True)
+        elif told is None or told.state is not RunState.FAILED:
+            why = error.message if isinstance(error, TianjiError) else f"{type(error).__name__}: {error}"
+            note_the_end(run, RunState.FAILED, f"could not be started: {why.partition(chr(10))[0]}", replace=True)
         if report.survivors and isinstance(error, TianjiError):
             left = ", ".join(f"{process.pid} ({process.command})" for process in report.survivors)
             error.details = (*error.details, f"still running: {left}")
+        if interrupted:
+            raise Interrupted(f"interrupted; what had been started of {run.run_id} is taken down again") from None
         raise
+
+
+def _take_down(run: Run, agent: AgentProcess, progress: Callable[[str], None]) -> StopReport:
+    """End all that was started. Nothing has been trained, so what cannot be asked is killed without ado."""
+    why = "the launch failed"
+    asked = run.paths.control_socket.exists()
+    report = stop_run(run, checkpoint=False, grace_s=3.0, force=not asked, reason=why, progress=progress)
+    agent.dismiss()
+    # An agent that had not yet read its order may have begun on it between the two.
+    late = stop_run(run, checkpoint=False, grace_s=0.0, force=True, reason=why, progress=progress)
+    return report if late.how == "already" else late
 
 
 def wait_until_up(run: Run, agent: AgentProcess, *, progress: Callable[[str], None], deadline: float) -> RunView:
@@ -90,7 +104,8 @@ def is_up(view: RunView) -> bool:
 def missing(view: RunView) -> str:
     """Which components have not reported, with what is known of them."""
     waiting = [
-        f"{component.name} {component.state}" + (f" ({component.reason})" if component.reason else "")
+        f"{component.name} {component.state}"
+        + (f" ({component.reason})" if component.reason not in ("", component.state) else "")
         for component in view.components
         if component.state is not ComponentState.RUNNING
     ]

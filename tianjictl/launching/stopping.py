@@ -113,4 +113,11 @@ def note_the_end(run: Run, state: RunState, reason: str, *, replace: bool = Fals
         env_steps=view.progress.env_steps,
         updates=view.progress.updates,
     )
-    write_whole(run.paths.completion, ended.model_dump_json(indent=2) + "\n")
+    try:
+        write_whole(run.paths.completion, ended.model_dump_json(indent=2) + "\n")
+    except OSError as error:
+        raise TianjiError(
+            f"how {run.run_id} ended ({state}: {reason}) could not be noted in {run.paths.root}: "
+            f"{error.strerror or error}; nothing of it is running",
+            hint=f"free some space there; then tianjictl resume {run.run_id} --from-checkpoint continues it",
+        ) from error

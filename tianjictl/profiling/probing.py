@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from runtime.contract.measurement import MeasureRequest
 
 _PROBE_TIMEOUT_S = 60.0
+_SILENT_S = 1.0  #: longer than this nobody should wait without a word
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -50,21 +51,28 @@ class EnvProbe:
             self._process.kill()
         self._process.communicate()
 
-    def spec(self) -> EnvSpec:
-        """Wait for the answer; UsageProblem where the environment cannot be used."""
+    def spec(self, progress: Callable[[str], None] = lambda _line: None) -> EnvSpec:
+        """Wait for the answer; UsageProblem where the environment cannot be used. A long wait is announced."""
         try:
-            out, err = self._process.communicate(timeout=_PROBE_TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise TimedOut(
-                f"environment {self._config.id} was not made within {_PROBE_TIMEOUT_S:.0f} s",
-                hint="does its constructor wait for something, such as a display or a download?",
-            ) from error
+            out, err = self._process.communicate(timeout=_SILENT_S)
+        except subprocess.TimeoutExpired:
+            progress(f"waiting for environment {self._config.id} to take its first steps")
+            out, err = self._wait()
         if self._process.returncode == 0:
             try:
                 return EnvSpec.model_validate_json(_last_line(out))
             except ValidationError as error:
                 raise TianjiError(f"the probe of {self._config.id} gave no description: {error}") from error
         raise _failure(out, err, f"asking environment {self._config.id} for its shapes")
+
+    def _wait(self) -> tuple[str, str]:
+        try:
+            return self._process.communicate(timeout=_PROBE_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise TimedOut(
+                f"environment {self._config.id} was not made within {_PROBE_TIMEOUT_S:.0f} s",
+                hint="does its constructor wait for something, such as a display or a download?",
+            ) from error
 
 
 def measure(request: MeasureRequest, progress: Callable[[MeasureProgress], None]) -> MeasureReport:

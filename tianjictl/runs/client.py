@@ -83,10 +83,11 @@ def judge(
 
 def nobody_there(view: RunView) -> RunView:
     """The last view of a run that is over: what was running when it was made has left since."""
-    gone = {"state": ComponentState.EXITED, "pid": None, "cpu_percent": None, "rss_bytes": None}
+    nothing = {"pid": None, "cpu_percent": None, "rss_bytes": None, "heartbeat_age_s": None}
+    over = (ComponentState.FAILED, ComponentState.EXITED)
+    gone = {**nothing, "state": ComponentState.EXITED, "reason": ""}
     components = tuple(
-        component if component.state is ComponentState.FAILED else component.model_copy(update=gone)
-        for component in view.components
+        component.model_copy(update=nothing if component.state in over else gone) for component in view.components
     )
     shape = view.shape.model_copy(update={"present": "L0A0"})
     return view.model_copy(update={"components": components, "shape": shape})

@@ -90,6 +90,11 @@ def list_runs(home: Path | None = None) -> list[Run]:
         roots = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise UsageProblem(
+            f"the runs in {folder} cannot be looked at: {error.strerror or error}",
+            hint="set TIANJICTL_HOME to the folder that they were started with",
+        ) from error
     found = [open_run(root) for root in roots]
     known = [run for run in found if run.record or run.paths.view.exists() or run.paths.job.exists()]
     return sorted(known, key=lambda run: (run.created_at, run.run_id), reverse=True)

@@ -1,0 +1,69 @@
+"""Whether a saved plan may still be used: this machine, its job and its profile must be what it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.contract.plan import Origin
+from tianjictl.errors import PlanStale, UsageProblem
+from tianjictl.profiling import store
+from tianjictl.profiling.local import local_facts, measured_sizes
+from tianjictl.profiling.profile import inventory_digest, job_digest, profile_key
+
+if TYPE_CHECKING:
+    from runtime.contract.plan import Plan
+    from tianjictl.profiling.facts.host import HostFacts
+    from tianjictl.profiling.profile import ClusterProfile
+
+
+def with_origin(plan: Plan, job: Path | None, profile: Path | None) -> Plan:
+    """The plan as it is saved: with the names of the files it was made from."""
+    origin = Origin(
+        job_file=None if job is None else str(job.absolute()),
+        job_sha256=None if job is None else _digest(job),
+        profile_file=None if profile is None else str(profile.absolute()),
+    )
+    return plan.model_copy(update={"origin": origin})
+
+
+def check_still_valid(plan: Plan) -> None:
+    """Raise PlanStale where this machine, the job or the profile is not what the plan was made from.
+
+    A job file that is gone is no objection: the plan holds the whole job.
+    """
+    facts = local_facts()
+    if plan.fingerprints.inventory != inventory_digest(facts):
+        raise _stale(plan, "this machine is not what the plan was made for: its CPUs, quota or memory limit differ")
+    if plan.fingerprints.job != job_digest(plan.job):
+        raise _stale(plan, "the job in the plan is not the one that was solved: it was edited afterwards")
+    file = plan.origin.job_file
+    now = None if file is None else _digest(Path(file))
+    if now is not None and now != plan.origin.job_sha256:
+        raise _stale(plan, f"{file} has changed since the plan was made from it")
+    profile = _profile_now(plan, facts)
+    if plan.fingerprints.profile is not None and profile is not None and profile.digest != plan.fingerprints.profile:
+        raise _stale(plan, f"the profile of {facts.name} was measured again since the plan was made from it")
+
+
+def _profile_now(plan: Plan, facts: HostFacts) -> ClusterProfile | None:
+    if plan.origin.profile_file is None:
+        return store.cached(profile_key(facts, plan.job, measured_sizes(plan.job, plan.env)))
+    try:
+        return store.load(Path(plan.origin.profile_file))
+    except UsageProblem:
+        return None
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _stale(plan: Plan, why: str) -> PlanStale:
+    job = shlex.quote(plan.origin.job_file) if plan.origin.job_file else "JOB"
+    return PlanStale(why, hint=f"make the plan again: tianjictl plan {job} -o plan.json")
