@@ -11,8 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tianjictl.hosts.types import Host
+from tianjictl.remote.failures import HostFailure
+from tianjictl.remote.reach import reach
 
 SSHD = shutil.which("sshd") or next((path for path in ("/usr/sbin/sshd",) if Path(path).exists()), None)
 READY_WITHIN_S = 10.0
@@ -45,6 +50,21 @@ def free_port(address: str) -> int:
     with socket.socket() as sock:
         sock.bind((address, 0))
         return int(sock.getsockname()[1])
+
+
+def greet(host: Host, **options: Any) -> str:
+    """What a host says, asked over a connection of its own."""
+    with reach(host, **options) as connection:
+        return connection.run('echo "this is $1"', host.name).text
+
+
+def refused(host: Host, kind: type[HostFailure] = HostFailure, **options: Any) -> HostFailure:
+    """The failure that reaching a host comes to, which must name the host and the phase."""
+    with pytest.raises(kind) as caught:
+        greet(host, **options)
+    assert caught.value.host == host.name
+    assert str(caught.value).startswith(f"{host.name}: {caught.value.phase}: ")
+    return caught.value
 
 
 @dataclass
