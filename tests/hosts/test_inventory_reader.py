@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tianjictl.errors import UsageProblem
 from tianjictl.hosts.ranges import RangeError, expand, split_port
@@ -234,3 +236,15 @@ def test_ansible_itself_reads_the_same(path, tmp_path):
         return theirs.get(name, set()).union(*(below(child) for child in said.get(name, {}).get("children", [])))
 
     assert {name: set(hosts) for name, hosts in ours.groups.items()} == {name: below(name) for name in ours.groups}
+
+
+@given(st.lists(st.tuples(st.integers(0, len(LAYERED)), st.integers(0, 12), st.text(max_size=6)), max_size=4))
+@settings(deadline=None, max_examples=300)
+def test_a_file_in_whatever_state_is_an_inventory_or_a_list_of_problems(changes):
+    text = LAYERED
+    for start, length, new in changes:
+        text = text[:start] + new + text[start + length :]
+    try:
+        assert read(text.encode("utf-8", "surrogatepass"), "hosts.yaml").hosts
+    except InventoryProblem as problem:
+        assert problem.problems

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.ssh_servers import Server, alive, eventually
+from support.ssh_servers import Server, alive, eventually, in_background
 from tianjictl.remote.base import Completed, Connection
 from tianjictl.remote.failures import CommandTimedOut, ConnectionLost, RemoteFileProblem
 from tianjictl.remote.fake import FakeConnection
@@ -137,6 +137,17 @@ def test_a_script_that_is_not_done_in_time_is_ended_with_its_children(real, tmp_
     assert time.monotonic() - began < 5
     assert eventually(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
     assert real.run("echo on").text == "on"
+
+
+def test_closing_ends_what_is_running(real, tmp_path):
+    pids = tmp_path / "pids"
+    running = in_background(real, 'sleep 62 & echo $! $$ >"$1.new"; mv "$1.new" "$1"; wait', str(pids))
+    assert eventually(pids.exists)
+    found = [int(pid) for pid in pids.read_text().split()]
+    assert all(alive(pid) for pid in found)
+    real.close()
+    assert isinstance(running(), ConnectionLost)
+    assert eventually(lambda: not any(alive(pid) for pid in found))
 
 
 def test_what_ignores_term_is_killed(real, tmp_path):

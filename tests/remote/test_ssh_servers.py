@@ -6,16 +6,15 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.ssh_servers import Server, alive, eventually, free_port, greet, make_key, refused
+from support.ssh_servers import Server, alive, eventually, free_port, greet, in_background, make_key, refused
 from tianjictl.hosts.reader import InventoryProblem, load, read
 from tianjictl.hosts.types import Host
-from tianjictl.remote.base import Connection
 from tianjictl.remote.deadlines import Deadlines
 from tianjictl.remote.failures import (
     CommandTimedOut,
@@ -179,36 +178,17 @@ def test_a_hop_that_fails_is_named_with_the_host_behind_it(chain):
     assert failure.why.startswith(f"hop 3 of 3, {server.address}: the host before it cannot connect to")
 
 
-def test_processes_on_a_host_end_with_the_connection_however_it_ends(sshd, tmp_path):
-    server = sshd()
-    for number, end in enumerate((_close, _cut)):
-        pids = tmp_path / f"pids{number}"
-        connection = reach(server.host())
-        running = _in_background(connection, 'sleep 62 & echo $! $$ >"$1.new"; mv "$1.new" "$1"; wait', str(pids))
-        assert eventually(pids.exists)
-        found = [int(pid) for pid in pids.read_text().split()]
-        assert all(alive(pid) for pid in found)
-        end(connection)
-        assert eventually(lambda found=found: not any(alive(pid) for pid in found))
-        assert isinstance(running(), ConnectionLost)
-
-
-def _close(connection: Connection) -> None:
+def test_processes_on_a_host_end_when_the_network_goes_away(sshd, tmp_path):
+    connection: Any = reach(sshd().host())
+    pids = tmp_path / "pids"
+    running = in_background(connection, 'sleep 62 & echo $! $$ >"$1.new"; mv "$1.new" "$1"; wait', str(pids))
+    assert eventually(pids.exists)
+    found = [int(pid) for pid in pids.read_text().split()]
+    assert all(alive(pid) for pid in found)
+    connection._transports[0].sock.shutdown(socket.SHUT_RDWR)  # no word of farewell
+    assert isinstance(running(), ConnectionLost)
+    assert eventually(lambda: not any(alive(pid) for pid in found))
     connection.close()
-
-
-def _cut(connection: Any) -> None:
-    """As when the network goes away: no word of farewell."""
-    connection._transports[0].sock.shutdown(socket.SHUT_RDWR)
-
-
-def _in_background(connection: Connection, script: str, *args: str) -> Callable[[], BaseException | None]:
-    from concurrent.futures import ThreadPoolExecutor
-
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(connection.run, script, *args)
-    pool.shutdown(wait=False)
-    return lambda: future.exception(timeout=10)
 
 
 def test_one_bad_host_after_another_and_the_good_ones_are_unharmed(sshd, tmp_path, silent):

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from tianjictl.hosts.types import Host
+from tianjictl.remote.base import Connection
 from tianjictl.remote.failures import HostFailure
 from tianjictl.remote.reach import reach
 
@@ -65,6 +67,14 @@ def refused(host: Host, kind: type[HostFailure] = HostFailure, **options: Any) -
     assert caught.value.host == host.name
     assert str(caught.value).startswith(f"{host.name}: {caught.value.phase}: ")
     return caught.value
+
+
+def in_background(connection: Connection, script: str, *args: str) -> Callable[[], BaseException | None]:
+    """Run a script in a thread; call the answer for what it ended with: an exception, or none."""
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(connection.run, script, *args)
+    pool.shutdown(wait=False)
+    return lambda: future.exception(timeout=10)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.yaml_source import Place, Problem, read_bytes
-from tianjictl.errors import UsageProblem
+from tianjictl.errors import Finding, UsageProblem
 from tianjictl.hosts.precedence import Files, Values, decide, in_order, members
 from tianjictl.hosts.tree import Group, Tree, add_variables, build
 from tianjictl.hosts.types import Host, Inventory, this_machine
@@ -30,8 +30,9 @@ class InventoryProblem(UsageProblem):
     """The inventory cannot be used; `problems` holds every finding with its place."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        first, *rest = [str(problem) for problem in problems]
-        super().__init__(first, details=tuple(rest))
+        first, *rest = [Finding(*problem.told()) for problem in problems]
+        super().__init__(first.message, details=tuple(rest))
+        self.first_hint = first.hint
         self.problems = tuple(problems)
 
 

@@ -43,6 +43,7 @@ class Connection(Protocol):
     def run(self, script: str, *args: str, timeout_s: float | None = None) -> Completed:
         """Run a POSIX shell script with `args` as $1, $2, …, and wait; it and its process group end with this call.
 
+        Whoever is on the host can see script and `args` in its process table: secrets go into a file, by `put`.
         Standard input is empty. A script that is not done in time (`deadlines.command_s` if none is given) is killed.
         """
 

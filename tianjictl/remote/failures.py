@@ -25,6 +25,8 @@ class Phase(StrEnum):
 class HostFailure(Unreachable):
     """The host, or a host on the way to it, cannot be used. `passing` says whether another try may well succeed."""
 
+    usual_hint = "ssh -v to the host by hand shows more"
+
     def __init__(self, host: str, phase: Phase, why: str, *, hint: str | None = None, passing: bool = False) -> None:
         super().__init__(f"{host}: {phase}: {why}", hint=hint)
         self.host = host

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 # The new session's shell tells its own line of /proc and becomes the program; pid and start time stay the same.
 # $1 folder, $2 log, then NAME=VALUE words up to "--", then the program.
-_START = """case "$1" in "~/"*) tj_dir="$HOME/${1#??}" ;; "") tj_dir=$HOME ;; *) tj_dir=$1 ;; esac
-cd -- "$tj_dir" || exit 1
-tj_log=$2; shift 2
+_START = """tj_path() { case "$1" in "~/"*) printf "%s" "$HOME/${1#??}" ;; *) printf "%s" "${1:-$HOME}" ;; esac; }
+cd -- "$(tj_path "$1")" || exit 1
+tj_log=$(tj_path "$2"); shift 2
 : >>"$tj_log" || exit 1
 while [ "$1" != -- ]; do export "$1"; shift; done
 shift
@@ -71,7 +71,8 @@ def start_detached(
 ) -> Detached:
     """Start a program in a session of its own, output appended to `log`; it stays when the connection goes.
 
-    `folder` is where it runs (the user's home if empty). TianjiError where it cannot be started.
+    `folder` is where it runs (the user's home if empty), and what a relative `log` is relative to.
+    TianjiError where it cannot be started.
     """
     words = [f"{name}={value}" for name, value in (environment or {}).items()]
     done = connection.run(_START, folder, log, *words, "--", *argv)
