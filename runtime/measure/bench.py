@@ -14,6 +14,7 @@ import numpy as np
 from runtime import wiring as names
 from runtime.assembly import Assembly
 from runtime.components.base import Progress
+from runtime.contract.job import StopConfig
 from runtime.contract.paths import RunPaths
 from runtime.contract.plan import Fingerprints, HostPlan, Placement, Plan
 from runtime.contract.states import Dependencies, Role
@@ -126,8 +127,8 @@ def _timed(component: Component) -> tuple[float, bool]:
 
 
 def _plan(request: MeasureRequest) -> Plan:
-    """The smallest plan of the job: one group with one actor, everything relaxed."""
-    training = request.job.training.model_copy(update={"dependencies": Dependencies.RELAXED})
+    """The smallest plan of the job: one group with one actor, everything relaxed, and no rule by which it ends."""
+    training = request.job.training.model_copy(update={"dependencies": Dependencies.RELAXED, "stop": StopConfig()})
     roles = ((Role.LEARNER, _LEARNER), (Role.BUFFER, _BUFFER), (Role.ACTOR, _ACTOR))
     return Plan(
         shape="L1A1",

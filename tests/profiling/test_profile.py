@@ -22,6 +22,7 @@ from runtime.contract.measurement import (
 )
 from runtime.contract.shape import Shape
 from runtime.contract.sizes import resolve_sizes
+from runtime.measure.bench import Bench
 from tianjictl.errors import Infeasible, PlanStale, UsageProblem
 from tianjictl.launching import local_plan
 from tianjictl.launching.local_plan import plan_for_this_machine, refuse_what_looks_frozen
@@ -237,6 +238,15 @@ def test_an_environment_whose_steps_outlast_the_heartbeat_is_refused(
         refuse_what_looks_frozen(slow)
     said = " ".join(caught.value.lines())
     assert all(word in said for word in words)
+
+
+def test_a_job_that_ends_after_one_update_is_measured_like_any_other(tmp_path: Path) -> None:
+    job = make_job(training={"stop": {"updates": 1, "env_steps": 1}})
+    bench = Bench(measure_request(job, CARTPOLE, measured_sizes(job, CARTPOLE), local_facts(), tmp_path))
+    try:
+        assert all(samples_per_s > 0 for samples_per_s, _ in (bench.batch_costs() for _ in range(3)))
+    finally:
+        bench.close()
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
