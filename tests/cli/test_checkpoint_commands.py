@@ -199,3 +199,18 @@ def test_eval_shows_what_the_runtime_answers(saved, tianjictl, monkeypatch):
     newest = str(saved.paths.checkpoints / "step-000000000300")
     assert asked == [{"checkpoint": newest, "episodes": 3, "seed": 7}]
     assert "mean 480.50" in tianjictl("eval", newest)[1]
+
+
+def test_a_run_that_has_ended_is_asked_for_no_checkpoint(saved, tianjictl):
+    saved.complete(RunState.STOPPED, "by hand")
+    saved.write_view()
+    code, _, err = tianjictl("checkpoint")
+    assert code == 11
+    assert "is not running (stopped: by hand)" in err
+    assert f"hint: tianjictl checkpoints {saved.run_id}" in err
+
+
+def test_keep_without_prune_is_refused(saved, tianjictl):
+    code, _, err = tianjictl("checkpoints", "verify", saved.run_id, "--keep", "1")
+    assert code == 2
+    assert f"hint: tianjictl checkpoints prune {saved.run_id} --keep 1" in err
