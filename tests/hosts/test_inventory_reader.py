@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -208,7 +209,10 @@ def test_the_examples_are_valid_and_without_doubts(path):
 
 
 def ansible_inventory() -> str:
+    beside = Path(sys.executable).with_name("ansible-inventory")
     program = os.environ.get("ANSIBLE_INVENTORY_PROGRAM") or shutil.which("ansible-inventory")
+    if program is None and beside.exists():
+        program = str(beside)
     if program is None:
         pytest.skip("ansible-inventory is not installed (pip install tianjictl[ansible])")
     return program

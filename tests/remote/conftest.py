@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,14 +15,14 @@ WHY = "sshd or ssh is not installed (Debian: openssh-server)"
 
 @pytest.fixture(scope="session")
 def user_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if SSHD is None or shutil.which("ssh") is None:
+        pytest.skip(WHY)
     return make_key(tmp_path_factory.mktemp("user") / "id")
 
 
 @pytest.fixture
 def sshd(tmp_path: Path, user_key: Path) -> Iterator[Servers]:
     """Starts servers: `sshd("MaxStartups 2:50:4")`."""
-    if SSHD is None:
-        pytest.skip(WHY)
     servers = Servers(tmp_path, user_key)
     yield servers
     servers.close()
@@ -30,8 +31,6 @@ def sshd(tmp_path: Path, user_key: Path) -> Iterator[Servers]:
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory, user_key: Path) -> Iterator[Server]:
     """One server for tests that ask nothing special of it; they do not change its files."""
-    if SSHD is None:
-        pytest.skip(WHY)
     servers = Servers(tmp_path_factory.mktemp("shared"), user_key)
     yield servers(last=3)
     servers.close()

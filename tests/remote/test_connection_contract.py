@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.ssh_servers import Server, alive, eventually, in_background
+from tianjictl.remote import files
 from tianjictl.remote.base import Completed, Connection
 from tianjictl.remote.failures import CommandTimedOut, ConnectionLost, RemoteFileProblem
 from tianjictl.remote.fake import FakeConnection
@@ -112,6 +113,16 @@ def test_files_are_private_and_whole_or_not_there(real, tmp_path):
     with pytest.raises(RemoteFileProblem, match="tool/x"):
         real.put(b"x", str(folder / "tool" / "x"))
     assert sorted(path.name for path in folder.iterdir()) == ["key", "tool"]
+
+
+def test_content_that_breaks_off_leaves_what_was_there(real, tmp_path, monkeypatch):
+    folder = tmp_path / "target"
+    folder.mkdir()
+    real.put(b"before", str(folder / "file"))
+    monkeypatch.setattr(files, "size_of", lambda content: len(content) + 1)
+    with pytest.raises(RemoteFileProblem, match="only 5 of 6 bytes have arrived"):
+        real.put(b"after", str(folder / "file"))
+    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("file", b"before")]
 
 
 def test_a_home_folder_is_the_users(real):
