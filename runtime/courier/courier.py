@@ -123,7 +123,7 @@ class Courier:
     def _take_orders(self) -> None:
         while self._leaving is None:
             try:
-                text, fds, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, _MOST_FDS, socket.MSG_DONTWAIT)
+                text, fds, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, _MOST_FDS)
             except BlockingIOError:
                 return
             except OSError as problem:
@@ -229,6 +229,7 @@ def run(path: str) -> int:
     """Serve the agent at `path` until told to leave; returns the exit code."""
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     channel.connect(path)
+    channel.setblocking(False)
     courier = Courier(channel)
     try:
         reason = courier.run()

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+#: libfabric's own choice without RDMA is `sockets`, which is slower and ends the process when a peer dies.
 TCP_PROVIDER = "tcp"
 
 

@@ -90,4 +90,9 @@ class MpiChannel:
 
 def lost(problem: MPI.Exception) -> LinkLostError:
     """The MPI error in words."""
-    return LinkLostError(f"MPI: {problem.error_string}")
+    return LinkLostError(f"MPI: {first_line(problem)}")
+
+
+def first_line(problem: MPI.Exception) -> str:
+    """What MPI says, without the stack of its functions."""
+    return str(problem.error_string).partition(", error stack")[0]

@@ -52,6 +52,13 @@ def captured_stdout() -> Iterator[Captured]:
         os.close(into)
 
 
+def loaded_library(start: str) -> str | None:
+    """File of a shared library that this process has loaded, by the start of its name; None if there is none."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    paths = (line.split(maxsplit=5)[5] for line in lines if line.count("/"))
+    return next((path for path in paths if Path(path).name.startswith(start)), None)
+
+
 def provider_in(summary: str) -> str:
     """The provider named in MPICH's debug summary, "" if there is none."""
     found = _CHOSEN.search(summary)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, NoReturn
 import mpi4py
 
 from runtime.courier.channel import LinkLostError
-from runtime.courier.transport import captured_stdout, provider_in
+from runtime.courier.transport import captured_stdout, loaded_library, provider_in
 
 mpi4py.rc.finalize = False
 with captured_stdout() as _summary:  # with MPIR_CVAR_DEBUG_SUMMARY, MPICH says here which provider it has chosen
     from mpi4py import MPI
 
-from runtime.courier.mpi_channel import MpiChannel  # noqa: E402 - it imports MPI, and the first import is captured
+from runtime.courier.mpi_channel import MpiChannel, first_line  # noqa: E402 - it imports MPI, and the first import is captured
+from runtime.courier.tuning import Patience  # noqa: E402 - likewise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 #: The libfabric provider that MPI has chosen, such as "tcp" or "verbs;ofi_rxm"; "" if MPI did not say.
 PROVIDER = provider_in(_summary.text)
 
+_patience = Patience(loaded_library("libmpi"))
 MPI.COMM_SELF.Set_errhandler(MPI.ERRORS_RETURN)
 MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)
 
@@ -42,7 +44,7 @@ def open_port() -> str:
     try:
         return str(MPI.Open_port())
     except MPI.Exception as problem:
-        raise LinkLostError(f"no port: {problem.error_string}") from problem
+        raise LinkLostError(f"no port: {first_line(problem)}") from problem
 
 
 def accept(port: str, timeout_s: int) -> MpiChannel:
@@ -59,13 +61,14 @@ def _meet(meet: Callable[[MPI.Info], MPI.Intercomm], timeout_s: int) -> MpiChann
     limit = MPI.Info.Create()
     limit.Set("timeout", str(max(1, timeout_s)))
     try:
-        comm = meet(limit)
+        with _patience.unbounded():
+            comm = meet(limit)
         comm.Set_errhandler(MPI.ERRORS_RETURN)
         if comm.Get_remote_size() != 1:
             raise LinkLostError(f"a world of {comm.Get_remote_size()} processes came, couriers are alone in theirs")
         return MpiChannel(comm)
     except MPI.Exception as problem:
-        raise LinkLostError(f"no peer within {timeout_s} s: {problem.error_string}") from problem
+        raise LinkLostError(f"no peer within {timeout_s} s: {first_line(problem)}") from problem
     finally:
         limit.Free()
 
