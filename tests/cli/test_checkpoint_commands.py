@@ -133,7 +133,8 @@ def test_resume_counts_the_attempt_and_keeps_how_the_last_one_ended(saved, tianj
     assert open_run(saved.paths.root).completion() is None
 
 
-def test_resume_of_a_living_run_is_refused(saved, agents, tianjictl):
+def test_resume_of_a_living_run_is_refused(saved, agents, tianjictl, monkeypatch):
+    monkeypatch.setattr("tianjictl.cli.resume._LEAVE_WITHIN_S", 0.3)
     saved.hold_agent_lock()
     code, _, err = tianjictl("resume", "--from-checkpoint")
     assert code == 9

@@ -127,3 +127,12 @@ def test_a_process_that_learns_its_run_late_and_what_it_forks_carry_the_mark(run
 def test_an_id_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="longer than"):
         mark_process("x" * 200)
+
+
+def test_a_run_that_has_noted_its_end_keeps_its_name_from_nobody(run):
+    run.hold_agent_lock()
+    alive = live_run_named(run.record.name)
+    assert alive is not None
+    assert alive.run_id == run.run_id
+    run.complete()
+    assert live_run_named(run.record.name) is None

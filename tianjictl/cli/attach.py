@@ -18,7 +18,6 @@ from tianjictl.cli.status import status_data
 from tianjictl.errors import Interrupted, TianjiError, TimedOut, TrainingFailed
 from tianjictl.launching.stopping import stop_run
 from tianjictl.runs.client import Picture, observe
-from tianjictl.runs.processes import wait_gone
 from tianjictl.runs.registry import Run, find_run
 from tianjictl.runs.settings import stop_grace_s
 
@@ -29,7 +28,6 @@ _LOOK_EVERY_S = 0.5
 _TICK_S = 0.05  #: between two looks for a key, Ctrl-C or the completion record, which cost nothing
 _LINE_EVERY_S = 5.0
 _ANSWER_WITHIN_S = 1.0
-_LEAVE_WITHIN_S = 5.0  #: a run that has ended needs a moment to let go of everything
 
 
 def attach(run: OptionalRun = None, json: Json = False) -> int:
@@ -62,8 +60,7 @@ def follow(run: Run, *, command: str, json: bool) -> int:
 
 
 def conclude(run: Run, picture: Picture, *, command: str, json: bool) -> int:
-    """Say how the run ended, once its processes have left; 0 only where its record says that it completed."""
-    wait_gone(run, time.monotonic() + _LEAVE_WITHIN_S)
+    """Say how the run ended; 0 only where its completion record says that it completed."""
     view = picture.view
     completion = run.completion()
     if completion is not None and completion.state is RunState.COMPLETED:

@@ -21,7 +21,7 @@ from tianjictl.launching.folder import begin_attempt, check_room
 from tianjictl.launching.start import bring_up
 from tianjictl.runs.checkpoints import LATEST, CheckpointView, choose_checkpoint
 from tianjictl.runs.client import observe
-from tianjictl.runs.processes import everything_of
+from tianjictl.runs.processes import everything_of, wait_gone
 from tianjictl.runs.registry import Run, find_run, folder_lock
 from tianjictl.runs.settings import plan_of
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from runtime.contract.plan import Plan
 
 _FLAG = "--from-checkpoint"
+_LEAVE_WITHIN_S = 5.0  #: a run that has noted its end needs a moment to let go of everything
 
 
 class ResumeCommand(TyperCommand):
@@ -122,6 +123,8 @@ def _plan(
 
 
 def _refuse_if_alive(run: Run, *, locked: bool = False) -> None:
+    if run.completion() is not None:
+        wait_gone(run, time.monotonic() + _LEAVE_WITHIN_S)
     if run.agent_pid() is not None or (not locked and run.being_started()):
         raise Locked(f"{run.run_id} is alive", hint=f"tianjictl attach {run.run_id}, or tianjictl stop {run.run_id}")
     left = everything_of(run)

@@ -128,8 +128,9 @@ def find_run(wanted: str | None, home: Path | None = None) -> Run:
 
 
 def live_run_named(name: str, home: Path | None = None) -> Run | None:
-    """The living run of this name, if there is one."""
-    return next((run for run in list_runs(home) if run.name == name and run.alive()), None)
+    """The living run of this name, if there is one; one that has noted its end is only leaving."""
+    namesakes = (run for run in list_runs(home) if run.name == name)
+    return next((run for run in namesakes if run.completion() is None and run.alive()), None)
 
 
 @contextmanager
