@@ -149,7 +149,8 @@ class BoardDecoder(_Deltas):
 
     @property
     def _longest(self) -> int:
-        return 4 * self._known.size + sum(field.nbytes for field in self._others)
+        scales = 4 * -(-self._known.size // BLOCK)
+        return 4 * self._known.size + scales + sum(field.nbytes for field in self._others)
 
     def _scatter(self, raw: bytes, body: int, into: Mapping[str, np.ndarray]) -> None:
         at = 0

@@ -115,10 +115,10 @@ class Courier:
         orders = self._channel.fileno()
         readable, _, _ = select.select([orders, *waits], [], [], nap)
         for fd in readable:
-            if fd == orders:
-                self._take_orders()
-            else:
+            if fd != orders:
                 _drain(fd)
+        if orders in readable:
+            self._take_orders()  # last, for an order may close descriptors
 
     def _take_orders(self) -> None:
         while self._leaving is None:
