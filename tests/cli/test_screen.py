@@ -34,11 +34,24 @@ def test_the_live_screen_never_outgrows_the_terminal_and_always_shows_the_keys(r
     console = Console(file=io.StringIO(), width=width, height=height)
     picture = Picture(run.view, 0.0, live=True, ended=False)
     lines = shown(fitting(picture, console, "d detaches"), width)
-    least = shown(screen(picture, events=0, keys="d detaches"), width)
+    least = shown(screen(picture, events=0, keys="d detaches", width=width), width)
     assert len(lines) < height or lines == least
     assert any(line.startswith("d detaches") for line in lines[:4])
     if height == 60:
         assert "event 24" in lines[-1]
+
+
+@pytest.mark.parametrize("width", [30, 45, 60, 80, 120])
+def test_a_narrow_terminal_has_fewer_columns_and_never_broken_ones(run, width):
+    picture = Picture(run.view, 0.0, live=True, ended=False)
+    lines = shown(screen(picture, width=width), width)
+    [head] = [line for line in lines if line.startswith("component  state")]
+    assert head.split()[:2] == ["component", "state"]
+    assert ("cores" in head) == (width >= 60)
+    for name in ("actor-0", "buffer-0", "learner-0"):
+        [row] = [line for line in lines if line.startswith(f"{name} ")]
+        assert "running" in row
+    assert "reason" not in head, "there is none to tell"
 
 
 def test_what_has_left_shows_neither_heartbeat_nor_work(run):

@@ -35,19 +35,23 @@ _COMPONENT_STYLE = {
     ComponentState.BACKOFF: "yellow",
 }
 RECENT_EVENTS = 8
+_ANY_WIDTH = 1 << 30
+_NOTHING_TO_TELL = "working"  #: the reason of a component that simply runs
 
 
 def fitting(picture: Picture, console: Console, keys: str) -> list[RenderableType]:
     """The screen with as many events as the terminal has room for; the keys stand where they are always seen."""
     for events in range(RECENT_EVENTS, -1, -1):
-        parts = list(screen(picture, events=events, keys=keys))
+        parts = list(screen(picture, events=events, keys=keys, width=console.width))
         if len(console.render_lines(Group(*parts), pad=False)) < console.height:
             return parts
     return parts
 
 
-def screen(picture: Picture, *, events: int = RECENT_EVENTS, keys: str = "") -> Iterator[RenderableType]:
-    """The parts of the screen from top to bottom."""
+def screen(
+    picture: Picture, *, events: int = RECENT_EVENTS, keys: str = "", width: int = _ANY_WIDTH
+) -> Iterator[RenderableType]:
+    """The parts of the screen from top to bottom; what does not fit `width` is left out of the table."""
     view = picture.view
     yield headline(view)
     if keys:
@@ -64,7 +68,7 @@ def screen(picture: Picture, *, events: int = RECENT_EVENTS, keys: str = "") -> 
     yield facts
     if view.components:
         yield Text()
-        yield _components(view)
+        yield _components(view, width)
     if view.events and events:
         yield Text()
         for event in view.events[-events:]:
@@ -172,24 +176,34 @@ def _older(picture: Picture) -> float:
     return 0.0 if picture.live else picture.age_s
 
 
-def _components(view: RunView) -> Table:
-    rows = [
-        (
-            component.name,
-            Text(safe(component.state), style=_COMPONENT_STYLE.get(component.state, "")),
-            component.host,
-            component.pid or "-",
-            cores(component.cores),
-            "-" if component.cpu_percent is None else f"{component.cpu_percent:.0f}%",
-            size(component.rss_bytes),
-            component.restarts,
-            "-" if component.heartbeat_age_s is None else f"{max(0.0, component.heartbeat_age_s):.1f} s",
-            component.reason,
-        )
-        for component in view.components
-    ]
-    headers = ("component", "state", "host", "pid", "cores", "cpu", "memory", "restarts", "beat", "reason")
-    return table(headers, rows, right=(3, 5, 6, 7, 8))
+#: What a narrow terminal does without, the first to go first.
+_DISPENSABLE = ("host", "beat", "memory", "cores", "restarts", "pid", "cpu")
+_GAP = 2  #: blanks between columns
+
+
+def _components(view: RunView, width: int) -> Table:
+    columns: dict[str, list[object]] = {
+        "component": [component.name for component in view.components],
+        "state": [Text(safe(c.state), style=_COMPONENT_STYLE.get(c.state, "")) for c in view.components],
+        "host": [component.host for component in view.components],
+        "pid": [component.pid or "-" for component in view.components],
+        "cores": [cores(component.cores) for component in view.components],
+        "cpu": ["-" if c.cpu_percent is None else f"{c.cpu_percent:.0f}%" for c in view.components],
+        "memory": [size(component.rss_bytes) for component in view.components],
+        "restarts": [component.restarts for component in view.components],
+        "beat": ["-" if c.heartbeat_age_s is None else f"{max(0.0, c.heartbeat_age_s):.1f} s" for c in view.components],
+    }
+    needed = {header: _GAP + max(len(str(cell)) for cell in (header, *cells)) for header, cells in columns.items()}
+    for header in _DISPENSABLE:
+        if sum(needed[kept] for kept in columns) <= width:
+            break
+        del columns[header]
+    reasons = [component.reason for component in view.components]
+    if not set(reasons) <= {"", _NOTHING_TO_TELL}:
+        columns["reason"] = list(reasons)
+    left = ("component", "state", "host", "cores", "reason")
+    right = [index for index, header in enumerate(columns) if header not in left]
+    return table(list(columns), list(zip(*columns.values(), strict=True)), right=right)
 
 
 def cores(numbers: tuple[int, ...]) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from runtime.contract.states import RunState
 from tianjictl.cli.options import Json, OptionalRun
-from tianjictl.cli.output import emit_json, print_parts
+from tianjictl.cli.output import emit_json, out, print_parts
 from tianjictl.cli.screen import screen
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import find_run
@@ -44,7 +44,7 @@ def status(
         if json:
             emit_json("status", status_data(picture), warnings=stale_warning(picture))
         else:
-            print_parts(screen(picture))
+            print_parts(screen(picture, width=out().width))
     return verdict(picture) if exit_code else 0
 
 
