@@ -15,7 +15,7 @@ from runtime.components.learner import Learner, LearnerSettings
 from runtime.components.ports import BufferPorts, LearnerPorts
 from runtime.components.queue_buffer import QueueBuffer
 from runtime.components.replay_buffer import ReplayBuffer
-from runtime.components.restoring import restore_learner, restore_replay, resumed_env_steps, share
+from runtime.components.restoring import is_untouched, restore_learner, restore_replay, restored_stream, share
 from runtime.contract.algorithm import DqnConfig
 from runtime.contract.states import Dependencies, Role
 from runtime.freshness.measures import learning_rate_scale
@@ -104,6 +104,7 @@ class Assembly:
             index=placement.index,
             attempt=self._life(attempt),
             num_actors=len(self.plan.of_role(Role.ACTOR)),
+            stream=restored_stream(self._resume_from, placement.name) if self._resume_from and attempt == 1 else None,
         )
         return Actor(placement.name, ports, settings)
 
@@ -126,7 +127,6 @@ class Assembly:
             dependencies=plan.job.training.dependencies,
             num_envs=plan.sizes.num_envs,
             num_groups=len(plan.of_role(Role.LEARNER)),
-            base_env_steps=resumed_env_steps(self._resume_from),
             checkpoints=self._paths.checkpoints,
             clock=time.monotonic,
             wait_fds=self._fds(*waits),
@@ -144,7 +144,7 @@ class Assembly:
         name = names.replay_memory(placement.group)
         memory = self.wiring.replays[name].views(self._resources.segment(name).memory)
         rng = np.random.default_rng(self._seed(placement, attempt))
-        if self._resume_from is not None and attempt == 1:
+        if self._resume_from is not None and is_untouched(memory):
             restore_replay(self._resume_from, self.plan, placement.group, memory, rng)
         exact = self.plan.job.training.dependencies is not Dependencies.RELAXED
         slack = 0.0 if exact else max(4.0 * sizes.batch_size, algorithm.samples_per_insert * sizes.fragment_samples)
@@ -184,7 +184,7 @@ class Assembly:
         )
         algorithm = make_algorithm(plan.job.algorithm, plan.env, sizes, self._seed(placement, attempt))
         learner = Learner(placement.name, ports, algorithm, settings)
-        if self._resume_from is not None:
+        if self._resume_from is not None and ports.state.current() is None:
             restore_learner(self._resume_from, plan, placement.index, learner)
         return learner
 

@@ -12,10 +12,12 @@ import time
 import traceback
 from collections import deque
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.assembly import Assembly
+from runtime.checkpoint.manifest import env_steps_at
 from runtime.components.base import Progress
 from runtime.contract.files import write_whole
 from runtime.contract.paths import RunPaths
@@ -42,7 +44,9 @@ class InProcessRun:
     def __init__(self, plan: Plan, paths: RunPaths, *, run_attempt: int = 1, resume_from: Path | None = None) -> None:
         self.plan = plan
         self.paths = paths
-        self.resources = Resources.create(Assembly.wiring_of(plan), shared=False)
+        self.resources = Resources.create(
+            Assembly.wiring_of(plan), shared=False, base_env_steps=env_steps_at(resume_from)
+        )
         self.assembly = Assembly(plan, self.resources, paths, run_attempt=run_attempt, resume_from=resume_from)
         self.components: dict[str, Component] = {p.name: self.assembly.build(p.name, 1) for p in plan.placements}
         self._returns: deque[float] = deque(maxlen=100)
@@ -61,7 +65,7 @@ class InProcessRun:
         worked = [component.tick() is not Progress.IDLE for component in self.components.values()]
         for name in self.components:
             self._seen[name], episodes = self.assembly.block(name).episodes_since(self._seen[name])
-            self._returns.extend(episode_return for episode_return, _ in episodes)
+            self._returns.extend(episode_return for episode_return, _ in episodes if isfinite(episode_return))
         if (mean := self.mean_100) is not None:
             self.best_mean_100 = max(mean, self.best_mean_100 if self.best_mean_100 is not None else mean)
         return any(worked)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.memory.block import StatsBlock
 from runtime.memory.board import Board
-from runtime.memory.control import CONTROL_BYTES
+from runtime.memory.control import CONTROL_BYTES, ControlBlock
 from runtime.memory.eventfd import EventFd
 from runtime.memory.ring import Ring
 from runtime.memory.segment import Segment
@@ -33,12 +33,16 @@ class Resources:
         self._raw: dict[str, int] = {}
 
     @classmethod
-    def create(cls, wiring: Wiring, *, shared: bool) -> Resources:
-        """Allocate and format everything: memfd where `shared`, else memory of this process alone."""
+    def create(cls, wiring: Wiring, *, shared: bool, base_env_steps: int = 0) -> Resources:
+        """Allocate and format everything: memfd where `shared`, else memory of this process alone.
+
+        `base_env_steps` are those of earlier attempts of the run.
+        """
         self = cls()
         sizes = {CONTROL: CONTROL_BYTES, BLOCKS: StatsBlock.nbytes(len(wiring.components)), **wiring.segments()}
         for name, size in sizes.items():
             self._segments[name] = Segment.create(name, size) if shared else Segment.anonymous(size, name)
+        ControlBlock(self._segments[CONTROL]).base_env_steps = base_env_steps
         for name, ring in wiring.rings.items():
             Ring.format(self._segments[name], ring)
         for name, board in wiring.boards.items():

@@ -111,10 +111,11 @@ def wire(plan: Plan) -> Wiring:
 def replay_layout(plan: Plan, rings: int) -> Layout:
     """The replay memory, and beside it what its buffer must know after a crash.
 
-    `taken`: per ring, the sequence of the next fragment to insert. `trained`: samples drawn so far.
+    `taken`: per ring, the sequence of the next fragment to insert. `taking`: the insertion under way: ring, `taken` and
+    transitions ever inserted when it is over. `trained`: samples drawn so far.
     """
     fields = replay_fields(plan.env, plan.sizes.buffer_size)
-    own = (Field("taken", "int64", (rings,)), Field("trained", "int64", (1,)))
+    own = (Field("taken", "int64", (rings,)), Field("taking", "int64", (3,)), Field("trained", "int64", (1,)))
     return Layout((*(Field(name, spec.dtype, spec.shape) for name, spec in fields.items()), *own))
 
 

@@ -100,6 +100,11 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
+def env_steps_at(folder: Path | None) -> int:
+    """Env steps of the run at a checkpoint, 0 without one; CheckpointError where it is unreadable."""
+    return read_manifest(folder).counters.env_steps if folder is not None else 0
+
+
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, read in blocks: a replay memory may be larger than the memory that is free."""
     with path.open("rb") as file:

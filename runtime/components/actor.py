@@ -58,6 +58,7 @@ class ActorSettings:
     index: int
     attempt: int  #: which life this is: another attempt draws other random streams
     num_actors: int  #: of the whole run, to estimate its steps between two versions
+    stream: dict[str, Any] | None = None  #: where a checkpoint left its random stream; none: a new one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +112,8 @@ class Actor:
         env_seed, action_seed = root.spawn(2)
         self._env: VectorStepper = make_vector_env(settings.env, settings.num_envs, env_seed)
         self._rng = np.random.default_rng(action_seed)
+        if settings.stream is not None:
+            self._rng.bit_generator.state = settings.stream
         network = NetworkSpec.of(self._env.spec, settings.algorithm)
         self._params = np.zeros(network.layout.size, np.float32)
         self._into: dict[str, np.ndarray] = {"params": self._params, "progress": self._progress}
@@ -127,6 +130,7 @@ class Actor:
         request = ports.control.checkpoint_request
         if request > ports.block.checkpoint_done:
             save_part(self, ports.checkpoints, request, ports.block)
+            ports.block.checkpoint_done = request
         slot = self._slot
         if slot is None:
             slot = self._slot = None if ports.control.pause else self._next_slot()

@@ -68,6 +68,7 @@ class Evaluator:
         request = ports.control.checkpoint_request
         if request > ports.block.checkpoint_done:
             save_part(self, ports.checkpoints, request, ports.block)
+            ports.block.checkpoint_done = request
         now = ports.clock()
         if self._evaluation is None:
             if now < self._due_s or ports.control.pause or not self._begin():

@@ -49,8 +49,9 @@ class LearnerSettings:
 class Learner:
     """One policy, trained from one ring of batches.
 
-    After a crash it goes on from its state board, which is written at every publication. A batch is released after the
-    publication that contains it, and the state names the last batch trained on, so no batch counts twice.
+    After a crash it goes on from its state board, which is written at every publication: the updates made since are
+    lost, at most `publish_every` − 1. A publication that is due comes before the release of its batch, and the state
+    names the last batch trained on, so no batch counts twice and no turn is forgotten.
     """
 
     def __init__(self, name: str, ports: LearnerPorts, algorithm: Algorithm, settings: LearnerSettings) -> None:
@@ -65,6 +66,7 @@ class Learner:
         self._turn = 0
         self._last_sequence = -1
         self._undone_in_a_row = 0
+        self._undone_because = ""
         self._since_publish = 0
         self._peer_versions = [-1] * len(ports.peers)
         self._idle_since = 0.0
@@ -85,9 +87,11 @@ class Learner:
         if (state := self._ports.state.current()) is not None:
             self._take_over(state)
         block = self._ports.block
+        # Updates that a predecessor made and did not publish are lost, but counters and versions never go back.
         self._updates = max(self._updates, int(block.get("updates")), self._ports.policy.version)
+        self._trained = max(self._trained, int(block.get("samples_trained")))
         block.set("updates", self._updates)
-        block.set("samples_trained", max(self._trained, int(block.get("samples_trained"))))
+        block.set("samples_trained", self._trained)
         self._publish()
         self._span_began = self._ports.clock()
 
@@ -100,29 +104,36 @@ class Learner:
         self._turn, self._last_sequence = int(counters[3]), int(counters[4])
 
     def tick(self) -> Progress:
+        """One batch. NotFiniteError where update after update has to be undone: going on would train nothing."""
         slot = self._ports.batches.peek()
         if slot is None:
             return Progress.IDLE
-        began, marker = self._ports.clock(), slot.marker
+        ports, limit = self._ports, self._settings.max_updates
+        began, marker = ports.clock(), slot.marker
         self._env_steps = int(slot.fields["env_steps"][0])
         turned = int(slot.fields["turn"][0]) != self._turn
         self._turn = int(slot.fields["turn"][0])
-        if marker:  # before the release: a successor finds the marker again if this life ends while it writes
-            save_part(self, self._ports.checkpoints, marker, self._ports.block)
-        if slot.samples and self._updates == self._settings.max_updates:
-            self._ports.block.add("dropped_other", slot.samples)
-            self._ports.batches.release(dropped_other=slot.samples)
-        elif slot.samples and slot.sequence > self._last_sequence:
-            self._train(slot)
-        else:
-            self._ports.batches.release(consumed=slot.samples)
-        if turned and self._settings.training.dependencies is Dependencies.STRICT:
+        if marker > ports.block.checkpoint_done:
+            save_part(self, ports.checkpoints, marker, ports.block)
+            ports.block.checkpoint_done = marker
+        used = slot.samples > 0 and slot.sequence > self._last_sequence
+        dropped = used and ((limit is not None and self._updates >= limit) or not self._train(slot))
+        if self._since_publish >= self._settings.publish_every or (
+            turned and self._settings.training.dependencies is Dependencies.STRICT
+        ):
             self._publish()
+        if dropped:
+            ports.block.add("dropped_other", slot.samples)
+            ports.batches.release(dropped_other=slot.samples)
+        else:
+            ports.batches.release(consumed=slot.samples)
+        if self._undone_in_a_row >= HOPELESS_AFTER:
+            raise NotFiniteError(f"{self._undone_in_a_row} updates in a row were not finite: {self._undone_because}")
         self._account(began)
         return Progress.WORKED
 
-    def _train(self, slot: Slot) -> None:
-        samples, sequence = slot.samples, slot.sequence
+    def _train(self, slot: Slot) -> bool:
+        """One update; False if it was not finite and has been undone."""
         self._measure_lag(slot)
         report = self._algorithm.update(
             slot.fields,
@@ -132,20 +143,18 @@ class Learner:
         )
         if not report.finite:
             self._roll_back(slot, report)
-            return
+            return False
         self._undone_in_a_row = 0
         self._updates += 1
-        self._trained += samples
-        self._last_sequence = sequence
+        self._trained += slot.samples
+        self._last_sequence = slot.sequence
         self._since_publish += 1
         self._send_priorities(slot, report)
         self._average_shadow()
         self._report(report)
         if self._updates % self._settings.training.sync_every == 0:
             self._average_with_peers()
-        if self._since_publish >= self._settings.publish_every:
-            self._publish()
-        self._ports.batches.release(consumed=samples)
+        return True
 
     def _measure_lag(self, slot: Slot) -> None:
         versions = slot.fields["version"].ravel()
@@ -207,10 +216,7 @@ class Learner:
         self._since_publish = 0
 
     def _roll_back(self, slot: Slot, report: UpdateReport) -> None:
-        """A non-finite update: keep the batch for inspection, go back to the last published state, and say so.
-
-        NotFiniteError where that happens again and again: going on would train nothing.
-        """
+        """A non-finite update: keep the batch for inspection, go back to the last published state, and say so."""
         _log.warning("%s: update %d undone: %s", self.name, self._updates + 1, report.reason)
         if self._undone_in_a_row < KEPT_BAD_BATCHES:
             self._keep_batch(slot, report.reason)
@@ -218,11 +224,8 @@ class Learner:
             self._algorithm.load_state(state)
         self._ports.block.add("rollbacks", 1)
         self._last_sequence = slot.sequence
-        self._ports.block.add("dropped_other", slot.samples)
-        self._ports.batches.release(dropped_other=slot.samples)
         self._undone_in_a_row += 1
-        if self._undone_in_a_row >= HOPELESS_AFTER:
-            raise NotFiniteError(f"{self._undone_in_a_row} updates in a row were not finite: {report.reason}")
+        self._undone_because = report.reason
 
     def _keep_batch(self, slot: Slot, reason: str) -> None:
         step = self._updates + 1
@@ -249,9 +252,7 @@ class Learner:
             self._busy_s, self._span_began = 0.0, now
 
     def stop(self) -> None:
-        """Leave the newest version on the boards for whoever comes next."""
-        if self._since_publish:
-            self._publish()
+        """Nothing to let go of. An update that an error cut short must not be published, so nothing is."""
 
     def waits(self) -> Sequence[int]:
         return self._ports.wait_fds

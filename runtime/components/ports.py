@@ -43,7 +43,6 @@ class BufferPorts:
     dependencies: Dependencies
     num_envs: int
     num_groups: int
-    base_env_steps: int  #: global env steps before this attempt of the run
     checkpoints: Path
     clock: Callable[[], float]
     wait_fds: Sequence[int]
@@ -53,9 +52,23 @@ class BufferPorts:
         """The learner's newest published version, −1 before the first."""
         return self.policy.version
 
-    def global_env_steps(self, taken: int) -> int:
-        """Env steps of the whole run as this group sees them: groups produce alike, so its own share is scaled up."""
-        return self.base_env_steps + taken * self.num_groups
+    def global_env_steps(self, in_hand: int = 0) -> int:
+        """Env steps of the whole run as this group sees them: groups produce alike, so its own share is scaled up.
+
+        `in_hand` are samples that are taken but not released yet.
+        """
+        taken = sum(ring.released_samples for ring in self.rings) + in_hand
+        return self.control.base_env_steps + taken * self.num_groups
+
+    def turn_told(self) -> int:
+        """Strict mode: the round up to which the learner has been told that it is over."""
+        return int(self.batches.last.fields["turn"][0]) if self.batches.last is not None else 0
+
+    def finish_marker(self) -> None:
+        """At the start: a predecessor that died right after its marker had written its shard before it."""
+        last = self.batches.last
+        if last is not None and last.marker > self.block.checkpoint_done:
+            self.block.checkpoint_done = last.marker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

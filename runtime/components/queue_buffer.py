@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
-from runtime.components.saving import save_part
+from runtime.components.saving import save_and_mark
 from runtime.contract.states import Dependencies
 
 if TYPE_CHECKING:
@@ -34,34 +34,23 @@ class QueueBuffer:
         self._count = fragments_per_batch
         self._max_lag = max_lag
         self._next_ring = 0
-        self._taken = 0
-        self._rounds = 0
         self._chosen: list[tuple[int, Slot]] = []
         self._peeked = [0] * len(ports.rings)
 
     def start(self) -> None:
         """Finish what a predecessor left half done: release the fragments of its last committed batch."""
+        self._ports.finish_marker()
         last = self._ports.batches.last
-        for ring, consumer in enumerate(self._ports.rings):
-            self._taken += consumer.released_samples
-            if last is not None and last.samples > 0:
-                self._release_sent(consumer, ring, last.fields["source"])
-        if last is not None:
-            self._rounds = max(0, int(last.fields["turn"][0]))
-
-    def _release_sent(self, consumer: Consumer, ring: int, source_F2: np.ndarray) -> None:
-        sent = source_F2[source_F2[:, 0] == ring, 1]
-        while sent.size and (slot := consumer.peek()) is not None and slot.sequence <= sent.max():
-            self._taken += slot.samples
-            consumer.release(consumed=slot.samples)
+        if last is not None and last.samples > 0:
+            for ring, consumer in enumerate(self._ports.rings):
+                _release_sent(consumer, ring, last.fields["source"])
 
     def tick(self) -> Progress:
         ports = self._ports
         if ports.control.checkpoint_request > ports.block.checkpoint_done:
-            return self._checkpoint(ports.control.checkpoint_request)
+            return save_and_mark(self, ports, ports.control.checkpoint_request, self._write_tidings)
         if ports.dependencies is Dependencies.POLICY_ONLY and ports.batches.unreleased > 0:
             return Progress.IDLE  # the learner is busy: what it trains on next must be made meanwhile
-        self._drop_stale()
         if not self._choose():
             return Progress.IDLE
         batch = ports.batches.acquire()
@@ -71,27 +60,29 @@ class QueueBuffer:
         return Progress.WORKED
 
     def _drop_stale(self) -> None:
+        """What is too old; where the learner wants only the newest, also what is more than one batch."""
+        rings = self._ports.rings
+        if self._ports.dependencies is Dependencies.POLICY_ONLY:
+            while sum(consumer.available for consumer in rings) > self._count:
+                self._drop(max(rings, key=lambda consumer: consumer.available))
         version = self._ports.learner_version()
-        for consumer in self._ports.rings:
-            if self._ports.dependencies is Dependencies.POLICY_ONLY:
-                while consumer.available > 1:
-                    self._drop(consumer)
+        for consumer in rings:
             while (slot := consumer.peek()) is not None and version - int(slot.fields["version"][0]) > self._max_lag:
                 self._drop(consumer)
 
     def _drop(self, consumer: Consumer) -> None:
         slot = consumer.peek()
         assert slot is not None
-        self._taken += slot.samples
         self._ports.block.add("dropped_stale", slot.samples)
         consumer.release(dropped_stale=slot.samples)
 
     def _choose(self) -> bool:
-        """Pick F fragments, oldest first and in turn from every ring; in strict mode the same number from each."""
+        """Pick F fragments, oldest first and in turn from every ring."""
         rings = self._ports.rings
         self._chosen.clear()
         if self._ports.dependencies is Dependencies.STRICT:
-            return self._choose_rounds()
+            return self._choose_in_order()
+        self._drop_stale()
         peeked, start = self._peeked, self._next_ring
         peeked[:] = [0] * len(rings)
         idle = 0
@@ -107,25 +98,27 @@ class QueueBuffer:
             ring = (ring + 1) % len(rings)
         return len(self._chosen) == self._count
 
-    def _choose_rounds(self) -> bool:
-        """Strict: whole rounds, one fragment of each actor at a time, so that arrival order cannot matter."""
+    def _choose_in_order(self) -> bool:
+        """Strict: round after round, in each one fragment of every actor, so that arrival order cannot matter."""
         rings = self._ports.rings
-        rounds = self._count // len(rings)
-        if any(consumer.available < rounds for consumer in rings):
-            self._grant_turn(rounds)
-            return False
-        self._chosen += [(ring, slot) for i in range(rounds) for ring, c in enumerate(rings) if (slot := c.peek(i))]
+        first = self._released()
+        for number in range(first, first + self._count):
+            turn, ring = divmod(number, len(rings))
+            fragment = rings[ring].peek(turn - rings[ring].released)
+            if fragment is None:
+                self._grant(turn)
+                return False
+            self._chosen.append((ring, fragment))
         return True
 
-    def _grant_turn(self, rounds: int) -> None:
-        """Let the actors make the next round of an unfinished batch: tell the learner, which tells them."""
-        complete = self._rounds + min(consumer.available for consumer in self._ports.rings)
-        last = self._ports.batches.last
-        if complete == self._rounds or (last is not None and int(last.fields["turn"][0]) >= complete):
-            return
-        if rounds > 1 and (slot := self._ports.batches.acquire()) is not None:
-            self._write_tidings(slot, complete)
+    def _grant(self, turn: int) -> None:
+        """Let the actors make one more round of an unfinished batch: tell the learner, which tells them."""
+        if self._ports.turn_told() < turn and (slot := self._ports.batches.acquire()) is not None:
+            self._write_tidings(slot, turn)
             self._ports.batches.commit(0)
+
+    def _released(self) -> int:
+        return sum(consumer.released for consumer in self._ports.rings)
 
     def _fill(self, batch: Slot) -> None:
         ports = self._ports
@@ -139,10 +132,7 @@ class QueueBuffer:
             fields["version"][:, part] = fragment.fields["version"]
             fields["source"][part] = (ring, fragment.sequence)
         samples = sum(fragment.samples for _, fragment in self._chosen)
-        self._taken += samples
-        if ports.dependencies is Dependencies.STRICT:
-            self._rounds += self._count // len(ports.rings)
-        self._write_tidings(batch, self._rounds)
+        self._write_tidings(batch, (self._released() + self._count) // len(ports.rings), in_hand=samples)
         ports.batches.commit(samples)
         for ring, fragment in self._chosen:
             ports.rings[ring].release(consumed=fragment.samples)
@@ -151,25 +141,22 @@ class QueueBuffer:
         ports.receive_time.update((ports.clock() - began) / self._count)
         ports.block.set("t_rv_s", ports.receive_time.value)
 
-    def _write_tidings(self, slot: Slot, turn: int) -> None:
-        slot.fields["env_steps"][0] = self._ports.global_env_steps(self._taken)
-        slot.fields["turn"][0] = turn
-
-    def _checkpoint(self, step: int) -> Progress:
-        """The queue itself is not saved: what is in flight at the cut is accounted as dropped on resume."""
-        slot = self._ports.batches.acquire()
-        if slot is None:
-            return Progress.IDLE
-        save_part(self, self._ports.checkpoints, step, self._ports.block)
-        self._write_tidings(slot, self._rounds)
-        self._ports.batches.commit(0, marker=step)
-        return Progress.WORKED
+    def _write_tidings(self, slot: Slot, turn: int | None = None, in_hand: int = 0) -> None:
+        slot.fields["env_steps"][0] = self._ports.global_env_steps(in_hand)
+        slot.fields["turn"][0] = self._ports.turn_told() if turn is None else turn
 
     def save(self, folder: Path) -> None:
-        save_shard(folder, self.name, {}, {"samples_taken": self._taken})
+        """Nothing of the queue is kept: what is in flight at the cut is accounted as dropped on resume."""
+        save_shard(folder, self.name, {}, {})
 
     def stop(self) -> None:
         self._chosen.clear()
 
     def waits(self) -> Sequence[int]:
         return self._ports.wait_fds
+
+
+def _release_sent(consumer: Consumer, ring: int, source_F2: np.ndarray) -> None:
+    sent = source_F2[source_F2[:, 0] == ring, 1]
+    while sent.size and (slot := consumer.peek()) is not None and slot.sequence <= sent.max():
+        consumer.release(consumed=slot.samples)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from runtime.algorithms.schedules import linear
 from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
-from runtime.components.saving import save_part
-from runtime.components.transitions import transitions
+from runtime.components.saving import save_and_mark
+from runtime.components.transitions import finite_rows, transitions
 from runtime.contract.states import Dependencies
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from runtime.memory.ring import Consumer, Slot
     from runtime.replay.memory import Replay
 
+_log = logging.getLogger(__name__)
 
-_NOT_ROWS = ("cursor", "taken", "trained")
+NOT_ROWS = ("cursor", "taken", "taking", "trained")  #: arrays of the memory that are not one row per transition
 
 
 class ReplayBuffer:
@@ -33,6 +35,10 @@ class ReplayBuffer:
     The replay arrays live in a segment of their own and remember, per ring, the last fragment taken, so a buffer that
     is killed goes on with the same memory. Pace: relaxed lets the learner train ahead of or behind the balance by a
     bounded number of samples; `policy-only` and `strict` hold it exactly, one fragment (or round) at a time.
+
+    `strict` takes turns: a round is one fragment of every ring; then the updates it is worth, one batch at a time, each
+    with the priorities of the one before; the last one, or an empty slot, tells the learner that the round is over.
+    All of that is read off the rings, so a successor goes on in the middle of a round.
     """
 
     def __init__(
@@ -50,38 +56,50 @@ class ReplayBuffer:
         self._ports = ports
         self._replay = replay
         self._memory = memory
-        self._taken, self._trained = memory["taken"], memory["trained"]
+        self._taken, self._taking, self._trained = memory["taken"], memory["taking"], memory["trained"]
+        self._strict = ports.dependencies is Dependencies.STRICT
+        self._told_of_gaps = False
         self._config = config
         self._pace = pace
         self._batch = batch
         self._rng = rng
-        self._rounds = 0
 
     def start(self) -> None:
         """Release what a predecessor had inserted but not yet let go."""
+        self._ports.finish_marker()
+        ring, after, inserted = (int(word) for word in self._taking)
+        if self._replay.inserted >= inserted:
+            self._taken[ring] = max(int(self._taken[ring]), after)
         for ring, consumer in enumerate(self._ports.rings):
             while (slot := consumer.peek()) is not None and slot.sequence < self._taken[ring]:
                 consumer.release(consumed=slot.samples)
-        last = self._ports.batches.last
-        if last is not None:
-            self._rounds = max(0, int(last.fields["turn"][0]))
 
     def tick(self) -> Progress:
         ports = self._ports
+        learner_done = ports.batches.unreleased == 0  # looked at first: what it gave back, it has sent priorities for
         worked = self._take_priorities()
         if ports.control.checkpoint_request > ports.block.checkpoint_done:
-            return self._checkpoint(ports.control.checkpoint_request)
-        if self._may_sample():
-            slot = ports.batches.acquire()
-            if slot is None:
-                if self._may_insert() and self._take_fragments():
-                    return Progress.WORKED
-                return Progress.WORKED if worked else Progress.IDLE
-            self._sample(slot)
-            return Progress.WORKED
-        if self._take_fragments():
+            return save_and_mark(self, ports, ports.control.checkpoint_request, self._write_tidings)
+        if self._strict and not learner_done:
+            return Progress.WORKED if worked else Progress.IDLE
+        if self._send() or self._take_fragments():
             return Progress.WORKED
         return Progress.WORKED if worked else Progress.IDLE
+
+    def _send(self) -> bool:
+        """A batch for the learner if one is owed, or word of a round that is over; False if neither can be sent."""
+        owed = self._may_sample()
+        if not owed and not (self._strict and self._ports.turn_told() < self._rounds()):
+            return False
+        slot = self._ports.batches.acquire()
+        if slot is None:
+            return False
+        if owed:
+            self._sample(slot)
+        else:
+            self._write_tidings(slot)
+            self._ports.batches.commit(0)
+        return True
 
     def _may_sample(self) -> bool:
         return self._pace.may_sample(trained=int(self._trained[0]), inserted=self._replay.inserted)
@@ -91,34 +109,26 @@ class ReplayBuffer:
 
     def _take_fragments(self) -> bool:
         """Insert what is there: one fragment of each actor; in strict mode only whole rounds."""
-        rings = self._ports.rings
-        strict = self._ports.dependencies is Dependencies.STRICT
-        if strict and (not self._turn_over() or any(consumer.available == 0 for consumer in rings)):
+        if not self._may_insert():
             return False
+        rings = list(enumerate(self._ports.rings))
+        if self._strict:
+            rounds = self._rounds()
+            rings = [(ring, consumer) for ring, consumer in rings if consumer.released == rounds]
+            if any(consumer.available == 0 for _, consumer in rings):
+                return False
         taken = 0
-        for ring, consumer in enumerate(rings):
+        for ring, consumer in rings:
             slot = consumer.peek()
             if slot is not None:
                 self._insert(ring, consumer, slot)
                 taken += 1
         self._ports.block.set("replay_fill", self._replay.size / self._replay.capacity)
-        if strict and taken:
-            self._rounds += 1
-            self._end_round()
         return taken > 0
 
-    def _turn_over(self) -> bool:
-        """Strict: the learner has been told of every round taken so far, with all the updates that it is worth."""
-        last = self._ports.batches.last
-        return self._rounds == 0 or (last is not None and int(last.fields["turn"][0]) >= self._rounds)
-
-    def _end_round(self) -> None:
-        """Strict: a round that is worth no update is passed on by an empty slot."""
-        if not self._may_sample():
-            slot = self._ports.batches.acquire()
-            assert slot is not None, "in strict mode the learner has consumed everything before a new round"
-            self._write_tidings(slot)
-            self._ports.batches.commit(0)
+    def _rounds(self) -> int:
+        """Strict: how many fragments of every ring are in."""
+        return min(consumer.released for consumer in self._ports.rings)
 
     def _insert(self, ring: int, consumer: Consumer, slot: Slot) -> None:
         ports = self._ports
@@ -128,16 +138,32 @@ class ReplayBuffer:
             ports.block.add("dropped_stale", slot.samples)
             consumer.release(dropped_stale=slot.samples)
             return
-        self._replay.insert(transitions(slot.fields, steps=self._config.n_step, gamma=self._config.gamma))
+        rows = self._finite(transitions(slot.fields, steps=self._config.n_step, gamma=self._config.gamma))
+        kept = len(rows["action"])
+        # A successor knows by this word whether the insertion was over when its predecessor died.
+        self._taking[:] = ring, slot.sequence + 1, self._replay.inserted + kept
+        self._replay.insert(rows)
         self._taken[ring] = slot.sequence + 1
-        consumer.release(consumed=slot.samples)
+        consumer.release(consumed=kept, dropped_other=slot.samples - kept)
         ports.receive_time.update(ports.clock() - began)
         ports.block.set("t_rv_s", ports.receive_time.value)
+
+    def _finite(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Leave out what is no number: in a replay memory it would spoil one batch after the other."""
+        finite_N = finite_rows(rows)
+        if finite_N.all():
+            return rows
+        missing = int((~finite_N).sum())
+        self._ports.block.add("dropped_other", missing)
+        if not self._told_of_gaps:
+            self._told_of_gaps = True
+            _log.warning("%s: %d transitions are not finite and are left out; more may follow", self.name, missing)
+        return {name: column[finite_N] for name, column in rows.items()}
 
     def _sample(self, slot: Slot) -> None:
         ports = self._ports
         schedule = self._config.replay
-        steps = ports.global_env_steps(self._replay.inserted)
+        steps = ports.global_env_steps()
         beta = linear(schedule.beta, schedule.beta_end, schedule.beta_steps, steps)
         self._replay.sample(self._batch, slot.fields, beta=beta)
         self._trained[0] += self._batch
@@ -146,9 +172,8 @@ class ReplayBuffer:
         ports.block.add("batches", 1)
 
     def _write_tidings(self, slot: Slot) -> None:
-        over = not self._may_sample()
-        slot.fields["env_steps"][0] = self._ports.global_env_steps(self._replay.inserted)
-        slot.fields["turn"][0] = self._rounds if over else self._rounds - 1
+        slot.fields["env_steps"][0] = self._ports.global_env_steps()
+        slot.fields["turn"][0] = self._ports.turn_told() if self._may_sample() else self._rounds()
 
     def _take_priorities(self) -> bool:
         priorities = self._ports.priorities
@@ -159,19 +184,9 @@ class ReplayBuffer:
         priorities.release(consumed=slot.samples)
         return True
 
-    def _checkpoint(self, step: int) -> Progress:
-        slot = self._ports.batches.acquire()
-        if slot is None:
-            return Progress.IDLE
-        save_part(self, self._ports.checkpoints, step, self._ports.block)
-        slot.fields["env_steps"][0] = self._ports.global_env_steps(self._replay.inserted)
-        slot.fields["turn"][0] = self._rounds
-        self._ports.batches.commit(0, marker=step)
-        return Progress.WORKED
-
     def save(self, folder: Path) -> None:
         """Contents, priorities and counters of the memory, and the stream it samples with."""
-        arrays = {name: array[: self._replay.size] for name, array in self._memory.items() if name not in _NOT_ROWS}
+        arrays = {name: array[: self._replay.size] for name, array in self._memory.items() if name not in NOT_ROWS}
         arrays["cursor"] = self._memory["cursor"]
         arrays["trained"] = self._trained
         save_shard(folder, self.name, arrays, {"random_stream": self._rng.bit_generator.state})

@@ -6,12 +6,12 @@ out anew over the buffers of the new shape. Fragments that were in flight at the
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runtime.checkpoint.shard import load_shard
+from runtime.checkpoint.shard import has_shard, load_shard
+from runtime.components.replay_buffer import NOT_ROWS
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from runtime.contract.plan import Plan
 
 _POSITION, _SIZE, _INSERTED = range(3)
-
-
-def resumed_env_steps(folder: Path | None) -> int:
-    """Env steps of the run at the checkpoint, 0 without one."""
-    if folder is None:
-        return 0
-    return int(json.loads((folder / "manifest.json").read_text())["counters"]["env_steps"])
 
 
 def saved(folder: Path, role: Role) -> list[str]:
@@ -61,26 +54,33 @@ def restore_replay(
     """Fill an empty replay memory with this group's share of all saved transitions, and go on with its stream."""
     groups = len(plan.of_role(Role.LEARNER))
     shards = [load_shard(folder, name) for name in saved(folder, Role.BUFFER)]
-    parts = [(arrays, _in_order(arrays["cursor"])) for arrays, _ in shards]
-    inserted = sum(int(arrays["cursor"][_INSERTED]) for arrays, _ in parts)
-    trained = sum(int(arrays["trained"][0]) for arrays, _ in parts)
-    held = 0
-    for name, array in memory.items():
-        if name in ("cursor", "taken", "trained"):
-            continue
-        rows = np.concatenate([arrays[name][order][group::groups] for arrays, order in parts])[-len(array) :]
-        array[: len(rows)] = rows
-        held = len(rows)
+    inserted = sum(int(arrays["cursor"][_INSERTED]) for arrays, _ in shards)
+    trained = sum(int(arrays["trained"][0]) for arrays, _ in shards)
     capacity = len(memory["action"])
-    memory["generation"][:held] = np.arange(held)
-    memory["cursor"][:] = (held % capacity, held, max(held, inserted // groups))
+    order = np.argsort(-np.concatenate([_ages(arrays["cursor"]) for arrays, _ in shards]), kind="stable")
+    mine = order[group::groups][-capacity:]
+    for name, array in memory.items():
+        if name not in NOT_ROWS:
+            array[: len(mine)] = np.concatenate([arrays[name] for arrays, _ in shards])[mine]
+    memory["generation"][: len(mine)] = np.arange(len(mine))
     memory["trained"][0] = trained // groups
     if group < len(shards):
         rng.bit_generator.state = shards[group][1]["random_stream"]
+    # Last of all: by this a successor sees whether a life that ended meanwhile had filled the memory.
+    memory["cursor"][:] = (len(mine) % capacity, len(mine), max(len(mine), inserted // groups))
 
 
-def _in_order(cursor: np.ndarray) -> np.ndarray:
-    """Rows of a saved memory from the oldest to the newest."""
+def is_untouched(memory: Mapping[str, np.ndarray]) -> bool:
+    """Whether nothing has been inserted or restored yet."""
+    return int(memory["cursor"][_INSERTED]) == 0
+
+
+def restored_stream(folder: Path, actor: str) -> dict[str, Any] | None:
+    """The state of an actor's random stream at the checkpoint; none if it had no such actor, or none in time."""
+    return load_shard(folder, actor)[1]["action_stream"] if has_shard(folder, actor) else None
+
+
+def _ages(cursor: np.ndarray) -> np.ndarray:
+    """How many transitions of a saved memory are newer than each of its rows."""
     size = int(cursor[_SIZE])
-    begin = int(cursor[_POSITION]) % size if size else 0
-    return (np.arange(size) + begin) % size if size else np.arange(0)
+    return (int(cursor[_POSITION]) - 1 - np.arange(size)) % max(size, 1)

@@ -1,4 +1,4 @@
-"""A component's part in a checkpoint: its shard, and the word that it is written."""
+"""A component's part in a checkpoint: its shard."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from runtime.checkpoint.errors import CheckpointError
 from runtime.checkpoint.names import partial_folder
+from runtime.components.base import Progress
 from runtime.contract.states import PHASES, Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from runtime.components.ports import BufferPorts
     from runtime.memory.block import StatsBlock
+    from runtime.memory.ring import Slot
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +31,7 @@ class Saveable(Protocol):
 
 
 def save_part(component: Saveable, checkpoints: Path, step: int, block: StatsBlock) -> None:
-    """Write the shard of checkpoint `step`, then say so in the block.
+    """Write the shard of checkpoint `step`. The caller then sets `block.checkpoint_done`, when its part is over.
 
     A shard that cannot be written costs the checkpoint (a note beside the shards says why), not the component.
     """
@@ -40,4 +44,18 @@ def save_part(component: Saveable, checkpoints: Path, step: int, block: StatsBlo
     finally:
         block.phase = before
         block.beat()
-    block.checkpoint_done = step
+
+
+def save_and_mark(buffer: Saveable, ports: BufferPorts, step: int, write_tidings: Callable[[Slot], None]) -> Progress:
+    """A buffer's part: its shard, then an empty batch slot that carries the mark to the learner.
+
+    Wherever it is killed, its successor sends the mark exactly once (`BufferPorts.finish_marker`).
+    """
+    slot = ports.batches.acquire()
+    if slot is None:
+        return Progress.IDLE
+    save_part(buffer, ports.checkpoints, step, ports.block)
+    write_tidings(slot)
+    ports.batches.commit(0, marker=step)
+    ports.block.checkpoint_done = step
+    return Progress.WORKED

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from runtime.models.arrays import Array, Columns
 
 
+def finite_rows(rows: Columns) -> Array:
+    """Which transitions are all numbers [N]: neither reward nor observation is NaN or infinite."""
+    finite_N: Array = np.isfinite(rows["ret"])
+    for name in ("obs", "next_obs"):
+        if rows[name].dtype.kind == "f":
+            finite_N &= np.isfinite(rows[name]).reshape(len(finite_N), -1).all(axis=1)
+    return finite_N
+
+
 def transitions(fragment: Columns, *, steps: int, gamma: float) -> dict[str, Array]:
     """The valid cells of a fragment, row by row, as n-step transitions [N, …] in the order of time."""
     valid_TB = fragment["valid"]

@@ -21,6 +21,8 @@ from runtime.control.fork_client import ForkClient
 if TYPE_CHECKING:
     from runtime.contract.paths import RunPaths
     from runtime.control.coordinator_keeper import CoordinatorKeeper
+    from runtime.resources import Resources
+    from runtime.wiring import Wiring
 
 _SOCKET_WITHIN_S = 20.0
 _LEAVE_WITHIN_S = 30.0
@@ -62,35 +64,23 @@ def _answer(content: dict[str, object]) -> None:
 
 
 def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
-    from runtime.checkpoint.store import set_aside_newer
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
     from runtime.contract.run_mark import mark_process
     from runtime.control.agent import Agent
     from runtime.control.coordinator_keeper import CoordinatorKeeper
     from runtime.control.wire import AgentWire, make_keys
-    from runtime.resources import Resources
     from runtime.wiring import wire
 
     paths = RunPaths(root)
     mark_process(paths.run_id)
     lock = _lock(paths)
-    for folder in (paths.logs, paths.checkpoints):
-        folder.mkdir(exist_ok=True)
-    paths.orphaned.unlink(missing_ok=True)
-    if resume_from is not None:
-        set_aside_newer(paths.checkpoints, resume_from)
+    _tidy(paths, resume_from)
     make_keys(paths.keys)
     keeper = CoordinatorKeeper(paths)
     plan = Plan.model_validate_json(paths.plan.read_bytes())
     wiring = wire(plan)
-    try:
-        resources = Resources.create(wiring, shared=True)
-    except OSError as error:
-        raise RefusedRunError(
-            f"the shared memory of {sum(wiring.segments().values()) >> 20} MiB could not be made: {error.strerror}",
-            "ask for a smaller distributed.buffer_size, or free memory",
-        ) from error
+    resources = _allocate(wiring, resume_from)
     forks.set_up(root, resume_from, resources)
     agent_wire = AgentWire(paths, NODE)
     _await_socket(paths, keeper)
@@ -103,6 +93,35 @@ def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
     keeper.see_out(_LEAVE_WITHIN_S)
     resources.close()
     os.close(lock)
+
+
+def _tidy(paths: RunPaths, resume_from: Path | None) -> None:
+    """Make the folders, and take away what an earlier attempt left that could be taken for this one's."""
+    from runtime.checkpoint.store import set_aside_newer
+
+    for folder in (paths.logs, paths.checkpoints):
+        folder.mkdir(exist_ok=True)
+    for stale in (paths.orphaned, paths.control_socket):
+        stale.unlink(missing_ok=True)
+    if resume_from is not None:
+        set_aside_newer(paths.checkpoints, resume_from)
+
+
+def _allocate(wiring: Wiring, resume_from: Path | None) -> Resources:
+    """All shared memory of the run."""
+    from runtime.checkpoint.errors import CheckpointError
+    from runtime.checkpoint.manifest import env_steps_at
+    from runtime.resources import Resources
+
+    try:
+        return Resources.create(wiring, shared=True, base_env_steps=env_steps_at(resume_from))
+    except CheckpointError as error:
+        raise RefusedRunError(error.message, error.hint) from error
+    except OSError as error:
+        raise RefusedRunError(
+            f"the shared memory of {sum(wiring.segments().values()) >> 20} MiB could not be made: {error.strerror}",
+            "ask for a smaller distributed.buffer_size, or free memory",
+        ) from error
 
 
 def _lock(paths: RunPaths) -> int:

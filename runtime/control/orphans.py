@@ -37,7 +37,6 @@ def wind_up(paths: RunPaths, resources: Resources, children: Mapping[int, str]) 
         _see_out(children, grace_s=Plan.model_validate_json(paths.plan.read_bytes()).job.health.stop_grace)
         return
     plan = Plan.model_validate_json(paths.plan.read_bytes())
-    control.orphaned = True
     step = max(control.global_env_steps, control.checkpoint_request + 1)
     control.checkpoint_request = step
     blocks = {

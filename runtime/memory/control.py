@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from runtime.memory.fence import fence
 from runtime.memory.segment import Segment
 
 CONTROL_BYTES = 4096
 
-_COMMAND, _CHECKPOINT_REQUEST, _STOP_AFTER, _PAUSE, _ENV_STEPS, _ORPHANED = range(6)
+_COMMAND, _CHECKPOINT_REQUEST, _BASE_ENV_STEPS, _PAUSE, _ENV_STEPS = range(5)
 
 
 class Command(IntEnum):
@@ -23,7 +22,7 @@ class ControlBlock:
     """Named words over a zeroed segment of CONTROL_BYTES; each is one aligned 8-byte load or store."""
 
     def __init__(self, segment: Segment) -> None:
-        self._words = segment.words(0, 6)
+        self._words = segment.words(0, 5)
 
     @property
     def command(self) -> int:
@@ -36,10 +35,8 @@ class ControlBlock:
 
     @property
     def checkpoint_request(self) -> int:
-        """Number of the newest checkpoint asked for, 0 for none; only rises. What was set before it is seen with it."""
-        request = self._words[_CHECKPOINT_REQUEST]
-        fence()  # after this load: `stop_after_checkpoint` is read as it was when the request was raised, or newer
-        return request
+        """Number of the newest checkpoint asked for, 0 for none; only rises."""
+        return self._words[_CHECKPOINT_REQUEST]
 
     @checkpoint_request.setter
     def checkpoint_request(self, request: int) -> None:
@@ -47,17 +44,7 @@ class ControlBlock:
             raise ValueError(
                 f"checkpoint request {request} after {self._words[_CHECKPOINT_REQUEST]}: requests only rise"
             )
-        fence()  # before this store: see the getter
         self._words[_CHECKPOINT_REQUEST] = request
-
-    @property
-    def stop_after_checkpoint(self) -> bool:
-        """Leave once the requested checkpoint is written. Set it before `checkpoint_request`."""
-        return bool(self._words[_STOP_AFTER])
-
-    @stop_after_checkpoint.setter
-    def stop_after_checkpoint(self, stop: bool) -> None:
-        self._words[_STOP_AFTER] = stop
 
     @property
     def pause(self) -> bool:
@@ -70,7 +57,7 @@ class ControlBlock:
 
     @property
     def global_env_steps(self) -> int:
-        """Environment steps of the whole run, for schedules."""
+        """Environment steps of the whole run, as the coordinator last told them."""
         return self._words[_ENV_STEPS]
 
     @global_env_steps.setter
@@ -78,10 +65,10 @@ class ControlBlock:
         self._words[_ENV_STEPS] = steps
 
     @property
-    def orphaned(self) -> bool:
-        """The agent has lost its coordinator for longer than it may."""
-        return bool(self._words[_ORPHANED])
+    def base_env_steps(self) -> int:
+        """Environment steps that earlier attempts of the run had made; set once, before any component starts."""
+        return self._words[_BASE_ENV_STEPS]
 
-    @orphaned.setter
-    def orphaned(self, orphaned: bool) -> None:
-        self._words[_ORPHANED] = orphaned
+    @base_env_steps.setter
+    def base_env_steps(self, steps: int) -> None:
+        self._words[_BASE_ENV_STEPS] = steps

@@ -210,6 +210,11 @@ class Consumer(Ring):
         return self._head - self._tail
 
     @property
+    def released(self) -> int:
+        """How many slots have been given back since the ring was formatted."""
+        return self._tail
+
+    @property
     def released_samples(self) -> int:
         """Samples given back since the ring was formatted, whatever became of them."""
         return self._consumed + self._stale + self._other

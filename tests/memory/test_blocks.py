@@ -140,17 +140,15 @@ def test_components_see_what_the_agent_wants() -> None:
     agent, component = ControlBlock(segment), ControlBlock(segment)
     assert component.command == Command.NONE
     assert component.checkpoint_request == 0
-    assert not (component.stop_after_checkpoint or component.pause or component.orphaned)
-    agent.stop_after_checkpoint = True
+    assert (component.pause, component.base_env_steps) == (False, 0)
+    agent.base_env_steps = 55
     agent.checkpoint_request = 1200
     agent.command = Command.STOP
     agent.global_env_steps = 77
     assert (component.checkpoint_request, component.command, component.global_env_steps) == (1200, Command.STOP, 77)
-    assert component.stop_after_checkpoint
-    assert not (component.pause or component.orphaned)
-    agent.pause = agent.orphaned = True
+    assert (component.pause, component.base_env_steps) == (False, 55)
+    agent.pause = True
     assert component.pause
-    assert component.orphaned
 
 
 def test_a_checkpoint_request_never_falls() -> None:
