@@ -8,7 +8,7 @@ import sys
 #: What can be started, and the module whose `main(argv) -> exit code` does it.
 ENTRIES = {
     "agent": "runtime.control.agent_main",
-    "coordinator": "runtime.control.coordinator",
+    "coordinator": "runtime.control.coordinator_main",
     "forkserver": "runtime.control.forkserver",
     "in-process": "runtime.in_process",
     "probe-env": "runtime.envs.probe",

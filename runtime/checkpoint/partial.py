@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.errors import CheckpointError, writing
-from runtime.checkpoint.manifest import FileEntry, Manifest, file_digest, write_manifest
+from runtime.checkpoint.manifest import MANIFEST, FileEntry, Manifest, file_digest, write_manifest
 from runtime.checkpoint.names import (
     FAILURE_SUFFIX,
     WRITER_LOCK,
@@ -67,7 +67,7 @@ class PartialCheckpoint:
         try:
             with writing(f"checkpoint {self.step}", self.checkpoints):
                 self._refuse_gaps(shards)
-                self._drop_hidden()
+                self._drop_leftovers()
                 files = {path.name: self._sealed(path) for path in sorted(self.folder.iterdir())}
                 write_manifest(self.folder, manifest.model_copy(update={"step": self.step, "files": files}))
                 target = self._move_into_place()
@@ -100,9 +100,9 @@ class PartialCheckpoint:
                 f"checkpoint {self.step} is without the part of {', '.join(missing)}; earlier checkpoints are untouched"
             )
 
-    def _drop_hidden(self) -> None:
-        """The lock, and half-written files of components that were killed while they saved and then saved again."""
-        for path in self.folder.glob(".*"):
+    def _drop_leftovers(self) -> None:
+        """The lock, half-written files of components that were killed while they saved, a dead writer's manifest."""
+        for path in (*self.folder.glob(".*"), self.folder / MANIFEST):
             path.unlink(missing_ok=True)
 
     def _sealed(self, path: Path) -> FileEntry:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from runtime.components.driver import ExitReport
 from runtime.contract.files import append_line
 from runtime.contract.messages import Ack, AskStop, Checkpoint, Hello, Refused, Report, Shutdown, Stop
-from runtime.contract.states import PHASES
+from runtime.contract.states import PHASES, ComponentState
 from runtime.contract.view import Event
 from runtime.control import fork_protocol as fork
 from runtime.control.component_life import (
@@ -33,7 +33,7 @@ from runtime.control.component_life import (
     Terminate,
     Tick,
 )
-from runtime.control.component_machine import step
+from runtime.control.component_machine import RECEIVER_STALL_S, step
 from runtime.control.sampling import Sampler
 from runtime.memory.block import StatsBlock
 from runtime.memory.control import Command, ControlBlock
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from runtime.wiring import Wiring
 
 PERIOD_S = 0.05  #: between looks at the blocks, and between reports
+FORKSERVER_PATIENCE_S = 30.0  #: how long the forkserver may owe us a birth or a death
 
 
 class Agent:
@@ -88,8 +89,12 @@ class Agent:
         self._over = False
         self._forkserver_lost = False
         self._pidfds: dict[str, int] = {}
-        self._asked_to_stop: str | None = None
-        self._acked_at = time.monotonic()
+        self._stop_wanted: str | None = None
+        self._stop_asked = False
+        # What others are silent for counts only while this process itself is awake.
+        self._looked_at = time.monotonic()
+        self._coordinator_silent_s = 0.0
+        self._forkserver_owes_s = 0.0
 
     def run(self) -> None:
         """The loop; returns when the run is over."""
@@ -109,28 +114,30 @@ class Agent:
                 self._look(now)
 
     def _greet(self) -> None:
+        """A coordinator that has just begun gets its time to answer, and hears what the last one may have missed."""
         self._wire.send(Hello(node=self._node, pid=os.getpid(), version=self._version))
-        self._acked_at = time.monotonic()
+        self._coordinator_silent_s, self._stop_asked = 0.0, False
 
     # -- what is seen
 
     def _look(self, now: float) -> None:
+        awake_s = min(now - self._looked_at, RECEIVER_STALL_S)
+        self._looked_at = now
+        self._coordinator_silent_s += awake_s
         for name, block in self._blocks.items():
             life = self._lives[name]
             if life.alive:
                 beats, phase = block.beats, PHASES[block.phase]
                 self._feed(name, Beat(id=f"beat-{name}-{beats}", phase=phase, beat=beats, attempt=block.attempt))
             self._feed(name, Tick(id=f"tick-{self._sequence}"))
-        if self._forkserver_lost:
-            self._find_exits()
-        if self._keeper.look(now):
+        self._mind_forkserver(awake_s)
+        if self._keeper.look(now, self._coordinator_silent_s):
             self._log("coordinator.restarted", "the coordinator was gone and has been started again", None, None)
             self._greet()
-        if self._asked_to_stop is not None:
-            self._wire.send(AskStop(node=self._node, reason=self._asked_to_stop))
-            self._asked_to_stop = None
+        if self._stop_wanted is not None and not self._stop_asked:
+            self._stop_asked = self._wire.send(AskStop(node=self._node, reason=self._stop_wanted))
         self._report(now)
-        self._mind_orphanhood(now)
+        self._mind_orphanhood()
 
     def _report(self, now: float) -> None:
         self._sequence += 1
@@ -179,7 +186,20 @@ class Agent:
         self._forkserver_lost = True
         reason = "the forkserver is gone: components cannot be restarted any more"
         self._log("forkserver.died", reason, None, None)
-        self._asked_to_stop = reason
+        self._stop_wanted = reason
+        for name, life in self._lives.items():
+            if _unborn(life):
+                self._feed(name, SpawnFailed(id=f"spawn-{name}-{life.attempt}", reason="the forkserver is gone"))
+
+    def _mind_forkserver(self, awake_s: float) -> None:
+        """A frozen one neither makes processes nor tells of their end: kill it, and go on as without one."""
+        if self._forkserver_lost:
+            self._find_exits()
+            return
+        owes = any(_unborn(life) or life.state is ComponentState.FROZEN for life in self._lives.values())
+        self._forkserver_owes_s = self._forkserver_owes_s + awake_s if owes else 0.0
+        if self._forkserver_owes_s > FORKSERVER_PATIENCE_S:
+            self._forks.kill()
 
     def _find_exits(self) -> None:
         """Without their parent, the exit of components shows on their pidfds; how they ended is not known."""
@@ -207,17 +227,17 @@ class Agent:
             case Spawn(attempt=attempt):
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its loss is noticed when it is heard
                     self._forks.spawn(name, attempt)
-            case Kill(pid=pid):
-                self._signal(pid, signal.SIGKILL)
-            case Terminate(pid=pid):
-                self._signal(pid, signal.SIGTERM)
+            case Kill():
+                self._signal(name, signal.SIGKILL)
+            case Terminate():
+                self._signal(name, signal.SIGTERM)
             case Log(kind=kind, message=message, cause=cause):
                 self._log(kind, message, cause, name)
 
-    def _signal(self, pid: int, number: signal.Signals) -> None:
-        """`pid` is a child of our forkserver that it has not reaped, so the number cannot belong to anybody else."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        """By descriptor: the number of a process that has just been reaped may belong to somebody else."""
+        with contextlib.suppress(ProcessLookupError, KeyError):  # it is gone; its end is reported next
+            signal.pidfd_send_signal(self._pidfds[name], number)
 
     def _log(self, kind: str, message: str, cause: str | None, component: str | None) -> None:
         self._event_number += 1
@@ -237,7 +257,8 @@ class Agent:
     def _obey(self, message: CoordinatorMessage) -> None:
         match message:
             case Ack(env_steps=env_steps):
-                self._acked_at = time.monotonic()
+                self._coordinator_silent_s = 0.0
+                self._keeper.heard()
                 self._control.global_env_steps = env_steps
             case Checkpoint(step=checkpoint):
                 if checkpoint > self._control.checkpoint_request:
@@ -254,11 +275,16 @@ class Agent:
                 self._feed(name, StopRequested(id=f"stop: {reason}"))
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        self._asked_to_stop = f"the agent received {signal.Signals(number).name}"
+        self._stop_wanted = f"the agent received {signal.Signals(number).name}"
 
-    def _mind_orphanhood(self, now: float) -> None:
+    def _mind_orphanhood(self) -> None:
         """No coordinator for too long, although the keeper restarts it: leave in good order rather than run unseen."""
-        if now - self._acked_at > self._plan.job.health.orphan_timeout:
+        if self._coordinator_silent_s > self._plan.job.health.orphan_timeout:
             self._over = True
             self._log("agent.orphaned", "no coordinator answers: a last checkpoint, then everybody leaves", None, None)
             append_line(self._paths.events, self._events[-1].model_dump_json())
+
+
+def _unborn(life: Life) -> bool:
+    """Whether its process has been ordered and not been reported."""
+    return life.pid is None and life.state in (ComponentState.STARTING, ComponentState.STOPPING)

@@ -49,8 +49,6 @@ def judge(
     missing = []
     for name in current.needed:
         report = reports.get(name)
-        if report is not None and report.checkpoint_done == -current.step:
-            return current, Verdict.FAILED, f"{name} could not write its shard (its log says why)"
         if report is not None and report.checkpoint_done >= current.step:
             continue
         if report is not None and report.state in _OVER:

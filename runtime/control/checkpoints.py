@@ -14,7 +14,7 @@ from runtime.checkpoint.partial import PartialCheckpoint
 from runtime.checkpoint.store import listing, prune
 from runtime.contract.view import Checkpoints
 from runtime.control.checkpoint_round import Round, Verdict, judge
-from runtime.control.orphan_record import OrphanRecord, read_orphan_record
+from runtime.control.orphan_record import read_orphan_record
 from runtime.control.run_state import CheckpointFailed, CheckpointWritten
 
 if TYPE_CHECKING:
@@ -32,6 +32,15 @@ log = logging.getLogger(__name__)
 GUARDIAN_SILENCE_S = 5.0  #: how long the guardian's word may be missing once every component process is gone
 
 Outcome = CheckpointWritten | CheckpointFailed
+
+
+@dataclass(slots=True)
+class _Orphans:
+    """Components whose agent is gone: their guardian's word is waited for."""
+
+    cause: str
+    since: float
+    processes_gone_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +66,12 @@ class CheckpointDesk:
         self._sealing: Future[_Finished] | None = None
         self._partial: PartialCheckpoint | None = None
         self._round: Round | None = None
-        self._adopting_since: float | None = None
-        self._processes_gone_at: float | None = None
+        self._orphans: _Orphans | None = None
         self._counted_from = now
-        self._newest_step = 0
         known = [info for info in listing(paths.checkpoints, now=wall()) if info.complete]
         self._complete = len(known)
         self._last = known[0].step if known else None
+        self._newest_step = self._last or 0
         self._last_at = known[0].created_at if known else None
 
     @property
@@ -90,33 +98,39 @@ class CheckpointDesk:
         """Open a round. Its step is the run's env steps, or one above the last where those have not moved."""
         step = self._newest_step = max(env_steps, self._newest_step + 1)
         event = self._events.write("checkpoint.requested", f"checkpoint {step}: {reason}", cause=cause)
-        self._round = Round.of(self._plan, step, event, now)
+        return self._open(Round.of(self._plan, step, event, now), now, adopt=False)
+
+    def _open(self, round_: Round, now: float, *, adopt: bool) -> CheckpointFailed | None:
+        self._round = round_
         try:
-            self._partial = PartialCheckpoint(self._paths.checkpoints, step)
+            self._partial = PartialCheckpoint(self._paths.checkpoints, round_.step, adopt=adopt)
         except CheckpointError as error:
             return self._failed(error.message, now)
         return None
 
-    def resume(self, round_: Round | None, now: float) -> None:
-        """Go on with a round that a coordinator before this one had opened."""
-        if round_ is not None:
-            self._round, self._newest_step = round_, round_.step
-            self._partial = PartialCheckpoint(self._paths.checkpoints, round_.step, adopt=True)
-        self._counted_from = now
+    def resume(self, round_: Round, now: float) -> Outcome | None:
+        """Go on with a round that a coordinator before this one had opened; its end, if it has ended."""
+        self._newest_step = max(self._newest_step, round_.step)
+        if round_.step != self._last:
+            return self._open(round_, now, adopt=True)
+        self._round = round_  # sealed, but its coordinator did not live to say so
+        return self._written(round_, now)
 
     def adopt(self, cause: str, now: float) -> None:
-        """The agent is gone: from now on wait for what its guardian leaves."""
-        self._adopting_since, self._processes_gone_at = now, None
-        self._round = Round(step=0, event=cause, began_at=now, needed=(), welcome=())
+        """The agent is gone: from now on wait for what its guardian leaves. What is being sealed is sealed first."""
+        self._orphans = _Orphans(cause, since=now)
+        if self._sealing is None:
+            self._close_round(now)
 
     def look(self, fold: Fold, manifest: Callable[[int], Manifest], *, now: float) -> Outcome | None:
         """How the open round has ended, if it has. `manifest` is asked once, when all shards are there."""
+        if self._sealing is not None:
+            ended = self._look_at_seal(now) if self._sealing.done() else None
+            return ended if self._orphans is None else None
+        if self._orphans is not None:
+            return self._look_at_guardian(self._orphans, fold, manifest, now)
         if self._round is None:
             return None
-        if self._sealing is not None:
-            return self._look_at_seal(now) if self._sealing.done() else None
-        if self._adopting_since is not None:
-            return self._look_at_guardian(fold, manifest, now)
         limit = self._plan.job.health.checkpoint
         self._round, verdict, reason = judge(self._round, fold.reports, now=now, limit_s=limit)
         if verdict is Verdict.FAILED:
@@ -125,38 +139,27 @@ class CheckpointDesk:
             self._begin_seal(manifest(self._round.step))
         return None
 
-    def _look_at_guardian(self, fold: Fold, manifest: Callable[[int], Manifest], now: float) -> CheckpointFailed | None:
-        record = read_orphan_record(self._paths.orphaned)
-        if record is None:
-            reason = self._guardian_is_late(fold, now)
-            return self._failed(reason, now) if reason else None
-        if record.step is None:
-            return self._failed(record.reason, now)
-        return self._take_over(record, manifest, now)
-
-    def _take_over(
-        self, record: OrphanRecord, manifest: Callable[[int], Manifest], now: float
+    def _look_at_guardian(
+        self, orphans: _Orphans, fold: Fold, manifest: Callable[[int], Manifest], now: float
     ) -> CheckpointFailed | None:
-        assert self._round is not None
-        assert record.step is not None
-        needed = Round.of(self._plan, record.step, self._round.event, now).needed
-        self._round = self._round.model_copy(update={"step": record.step, "needed": needed})
-        try:
-            self._partial = PartialCheckpoint(self._paths.checkpoints, record.step, adopt=True)
-        except CheckpointError as error:
-            return self._failed(error.message, now)
-        self._begin_seal(manifest(record.step))
-        return None
+        record = read_orphan_record(self._paths.orphaned)
+        reason = self._guardian_is_late(orphans, fold, now) if record is None else record.reason
+        if record is None or record.step is None:
+            return self._failed(reason, now) if reason else None
+        self._orphans = None
+        failed = self._open(Round.of(self._plan, record.step, orphans.cause, now), now, adopt=True)
+        if failed is None:
+            self._begin_seal(manifest(record.step))
+        return failed
 
-    def _guardian_is_late(self, fold: Fold, now: float) -> str | None:
-        assert self._adopting_since is not None
-        if self._processes_gone_at is None and not any(map(_exists, _pids(fold))):
-            self._processes_gone_at = now
-        if self._processes_gone_at is not None and now - self._processes_gone_at > GUARDIAN_SILENCE_S:
+    def _guardian_is_late(self, orphans: _Orphans, fold: Fold, now: float) -> str | None:
+        if orphans.processes_gone_at is None and not any(map(_exists, _pids(fold))):
+            orphans.processes_gone_at = now
+        if orphans.processes_gone_at is not None and now - orphans.processes_gone_at > GUARDIAN_SILENCE_S:
             return "every component is gone and no checkpoint was left"
         health = self._plan.job.health
         limit = health.checkpoint + 2 * health.stop_grace
-        if now - self._adopting_since > limit:
+        if now - orphans.since > limit:
             return f"the orphaned components left no checkpoint within {limit:g} s"
         return None
 
@@ -176,31 +179,36 @@ class CheckpointDesk:
             finished = sealing.result()
         except CheckpointError as error:
             return self._failed(error.message, now)
-        took = now - current.began_at
-        text = f"checkpoint {current.step} is complete, {took:.2f} s after it was asked for"
-        event = self._events.write("checkpoint.written", text, cause=current.event)
-        if finished.unpruned:
-            text = f"old checkpoints could not be removed: {finished.unpruned}"
-            self._events.write("checkpoint.unpruned", text, cause=event)
-        elif finished.removed:
-            self._events.write("checkpoint.pruned", f"removed {', '.join(finished.removed)}", cause=event)
         self._complete = self._complete + 1 - len(finished.removed)
         self._last, self._last_at = current.step, self._wall()
+        written = self._written(current, now)
+        if finished.unpruned:
+            text = f"old checkpoints could not be removed: {finished.unpruned}"
+            self._events.write("checkpoint.unpruned", text, cause=written.id)
+        elif finished.removed:
+            self._events.write("checkpoint.pruned", f"removed {', '.join(finished.removed)}", cause=written.id)
+        return written
+
+    def _written(self, current: Round, now: float) -> CheckpointWritten:
+        took = max(0.0, now - current.began_at)
+        text = f"checkpoint {current.step} is complete, {took:.2f} s after it was asked for"
+        event = self._events.write("checkpoint.written", text, cause=current.event)
         self._close_round(now)
         return CheckpointWritten(id=event, step=current.step)
 
     def _failed(self, reason: str, now: float) -> CheckpointFailed:
-        assert self._round is not None
-        text = f"checkpoint {self._round.step or 'of the orphans'}: {reason}"
-        event = self._events.write("checkpoint.failed", text, cause=self._round.event)
-        if self._partial is not None:
-            self._partial.abandon()
-            self._partial = None
+        what, cause = (self._round.step, self._round.event) if self._round is not None else ("of the orphans", None)
+        if self._orphans is not None and cause is None:
+            cause, self._orphans = self._orphans.cause, None
+        event = self._events.write("checkpoint.failed", f"checkpoint {what}: {reason}", cause=cause)
         self._close_round(now)
         return CheckpointFailed(id=event, reason=reason)
 
     def _close_round(self, now: float) -> None:
-        self._round = self._adopting_since = None
+        if self._partial is not None:
+            self._partial.abandon()
+            self._partial = None
+        self._round = None
         self._counted_from = now
 
     def view(self) -> Checkpoints:

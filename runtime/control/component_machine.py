@@ -276,6 +276,7 @@ TRANSITIONS: dict[tuple[ComponentState, type[Event]], Handler] = {
     (S.STOPPING, Exited): _exited_stopping,
     (S.STOPPING, Tick): _tick_stopping,
     (S.STOPPING, StopRequested): _same,
+    (S.EXITED, Start): _same,
     (S.EXITED, Tick): _tick_idle,
     (S.EXITED, StopRequested): _same,
     (S.FAILED, Tick): _tick_idle,

@@ -10,14 +10,11 @@ import logging
 import math
 import os
 import signal
-import sys
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.errors import CheckpointError
 from runtime.contract.messages import (
     Ack,
     AgentMessage,
@@ -31,13 +28,9 @@ from runtime.contract.messages import (
     Stop,
 )  # fmt: skip
 from runtime.contract.operator import CheckpointRequest, Reply, StopRequest
-from runtime.contract.paths import RunPaths
-from runtime.contract.plan import Plan
-from runtime.contract.record import RunRecord
 from runtime.contract.states import TERMINAL_RUN_STATES, RunState
 from runtime.control import run_state as happened
 from runtime.control.checkpoints import CheckpointDesk
-from runtime.control.coordinator_state import load_completion
 from runtime.control.event_log import EventLog
 from runtime.control.operator_server import OperatorRequest, OperatorServer
 from runtime.control.run_machine import newest_cause, step
@@ -45,9 +38,12 @@ from runtime.control.run_state import Effect, RunEvent
 from runtime.control.scribe import Scribe
 from runtime.control.stop_rules import rule_met
 from runtime.control.watch import Watch
-from runtime.control.wire import CoordinatorWire, WireError
+from runtime.control.wire import CoordinatorWire
 
 if TYPE_CHECKING:
+    from runtime.contract.paths import RunPaths
+    from runtime.contract.plan import Plan
+    from runtime.contract.record import RunRecord
     from runtime.contract.view import RunView
     from runtime.control.run_state import Run, Standing
 
@@ -63,7 +59,7 @@ _CAN_CHECKPOINT = (RunState.RUNNING, RunState.DEGRADED)
 class Coordinator:
     """Lives for one attempt of a run (or what is left of it)."""
 
-    def __init__(self, paths: RunPaths, plan: Plan, record: RunRecord) -> None:
+    def __init__(self, paths: RunPaths, plan: Plan, record: RunRecord, *, agent_pid: int) -> None:
         now = time.monotonic()
         self._plan = plan
         self._scribe = Scribe(paths, plan, record, now=now)
@@ -78,7 +74,7 @@ class Coordinator:
         self._written_at = -math.inf
         self._unwritten_state = True
         self._signalled: str | None = None
-        self._parent = os.getppid()
+        self._agent_pid = agent_pid  # our parent for as long as it lives; it may be gone already
         self._operator = OperatorServer(paths.control_socket)
         self._wire = CoordinatorWire(paths)
 
@@ -107,14 +103,16 @@ class Coordinator:
             self._feed(happened.PreflightPassed(id=event))
             return
         event = self._events.write("coordinator.resumed", f"a new coordinator goes on with the {self._run.state} run")
-        self._desk.resume(self._scribe.open_round, now)
         if self._run.orphaned:
             self._desk.adopt(event, now)
+        elif self._scribe.open_round is not None and (ended := self._desk.resume(self._scribe.open_round, now)):
+            self._feed(ended)
 
     def _turn(self, timeout_s: float) -> None:
         ready = self._wire.wait(timeout_s, self._operator.descriptors())
         for peer, message in self._wire.receive():
-            self._hear(peer, message)
+            if self._run.state not in TERMINAL_RUN_STATES:
+                self._hear(peer, message)
         self._operator.serve(ready, self._answer)
         self._look(time.monotonic())
 
@@ -237,7 +235,7 @@ class Coordinator:
         if self._signalled is not None:
             reason, self._signalled = self._signalled, None
             self._feed_stop(self._events.write("stop.requested", reason), reason, checkpoint=True)
-        if os.getppid() != self._parent and not self._run.orphaned:
+        if os.getppid() != self._agent_pid and not self._run.orphaned:
             reason = "the agent is gone"
             self._feed(happened.AgentLost(id=self._events.write("agent.lost", reason), reason=reason))
         outcome = self._desk.look(self._fold, lambda step: self._scribe.manifest(step, now), now=now)
@@ -271,9 +269,9 @@ class Coordinator:
 
     def _feed(self, event: RunEvent) -> None:
         now = time.monotonic()
-        before = self._run.state
+        before = self._run
         self._run, effects = step(self._run, event, now=now - self._scribe.began_at)
-        self._unwritten_state = self._unwritten_state or self._run.state is not before
+        self._unwritten_state = self._unwritten_state or self._run != before
         for effect in effects:
             self._perform(effect, now)
 
@@ -282,11 +280,11 @@ class Coordinator:
             case happened.Publish(kind=kind, message=message, cause=cause):
                 self._events.write(kind, message, cause=cause)
             case happened.RequestCheckpoint(reason=reason, cause=cause):
-                self._unwritten_state = True  # a coordinator after this one must know of the round
                 failure = self._desk.begin(reason, cause, env_steps=self._fold.progress.env_steps, now=now)
                 if failure is not None:
                     self._feed(failure)
                 elif self._desk.round is not None:
+                    self._write(now)  # a coordinator after this one must know of the round before anybody does
                     self._tell(Checkpoint(step=self._desk.round.step))
             case happened.AdoptCheckpoint(cause=cause):
                 self._desk.adopt(cause, now)
@@ -300,31 +298,3 @@ class Coordinator:
 
 def _wall() -> datetime:
     return datetime.now(UTC)
-
-
-def main(argv: list[str]) -> int:
-    """`python -m runtime coordinator RUN_DIR`: 0 when the run has ended, 1 where it could not be coordinated."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    paths = RunPaths(Path(argv[0]).absolute())
-    plan = Plan.model_validate_json(paths.plan.read_bytes())
-    record = RunRecord.model_validate_json(paths.record.read_bytes())
-    ended = load_completion(paths)
-    if ended is not None and ended.attempt == record.attempt:
-        log.info("coordinator.nothing-to-do state=%s", ended.state)
-        return 0
-    try:
-        coordinator = Coordinator(paths, plan, record)
-    except (WireError, CheckpointError, OSError) as error:
-        log.error("coordinator.cannot-start error=%s", error)
-        return 1
-    try:
-        return coordinator.serve()
-    except OSError as error:  # the agent starts another, which tries again from the state on disk
-        log.exception("coordinator.cannot-go-on error=%s", error)
-        return 1
-    finally:
-        coordinator.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

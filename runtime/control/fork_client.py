@@ -55,6 +55,10 @@ class ForkClient:
         """Order a fork; answered by `Forked` or `ForkFailed`."""
         protocol.send(self._end, protocol.SpawnOrder(component=component, attempt=attempt))
 
+    def kill(self) -> None:
+        """End a forkserver that does not answer; it then counts as gone."""
+        self._process.kill()
+
     def receive(self) -> protocol.Message | None:
         """The next message, None if the forkserver is gone; call when readable."""
         try:

@@ -83,12 +83,12 @@ class Forkserver:
 
     def _become(self, order: protocol.SpawnOrder) -> None:
         """In the child: drop what is the forkserver's, run the component, leave without any cleanup of the parent's."""
-        self._channel.close()
-        for pidfd in self._children:
-            os.close(pidfd)
-        os.close(self._lifeline[1])
         code = 70
         try:
+            self._channel.close()
+            for pidfd in self._children:
+                os.close(pidfd)
+            os.close(self._lifeline[1])
             code = run_component(
                 order.component, order.attempt, self._paths, self._resume_from, self._resources, self._lifeline[0]
             )

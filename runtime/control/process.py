@@ -16,6 +16,7 @@ from runtime.assembly import Assembly
 from runtime.components.driver import Driver, report_exit
 from runtime.contract.plan import Plan
 from runtime.contract.record import RunRecord
+from runtime.contract.states import PHASES, Phase
 
 if TYPE_CHECKING:
     from runtime.contract.paths import RunPaths
@@ -36,6 +37,8 @@ def run_component(
         _settle(placement)
         assembly = Assembly(plan, resources, paths, run_attempt=record.attempt, resume_from=resume_from)
         block = assembly.block(name)
+        # The phase first: with the new attempt, the agent believes what the block says.
+        block.phase = PHASES.index(Phase.INIT)
         block.pid, block.attempt = os.getpid(), attempt
         component = assembly.build(name, attempt)
         resources.drop_unused()

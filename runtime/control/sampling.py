@@ -87,11 +87,15 @@ class Sampler:
         )
 
     def episodes(self) -> tuple[EpisodeReport, ...]:
-        """Those that ended since the last call."""
+        """Those that ended since the last call, but for returns that are no numbers: JSON has no word for them."""
         found = []
         for name, block in self._blocks.items():
             self._episodes_seen[name], ended = block.episodes_since(self._episodes_seen[name])
-            found += [EpisodeReport(component=name, episode_return=ret, length=length) for ret, length in ended]
+            found += [
+                EpisodeReport(component=name, episode_return=ret, length=length)
+                for ret, length in ended
+                if math.isfinite(ret)
+            ]
         return tuple(found)
 
     def ledgers(self) -> dict[str, RingLedger]:

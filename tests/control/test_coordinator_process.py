@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.checkpoint.manifest import read_manifest
-from runtime.checkpoint.names import partial_folder, step_folder
+from runtime.checkpoint.names import failure_note, partial_folder, step_folder
 from runtime.checkpoint.store import verify
 from runtime.contract.messages import (
     Ack,
@@ -247,7 +248,9 @@ def test_a_shard_that_cannot_be_written_costs_the_checkpoint_and_not_the_run(set
     stage.until_running()
     ask(stage.paths.control_socket, CheckpointRequest())
     step = stage.agent.hear(Checkpoint).step
-    stage.agent.done = -step
+    note = partial_folder(stage.paths.checkpoints, step) / failure_note("learner-0", errno.ENOSPC)
+    note.touch()
+    stage.agent.write_shards(step)
     stage.agent.report()
     wait_for("failure", lambda: any(e.kind == "checkpoint.failed" for e in stage.events()))
     assert not partial_folder(stage.paths.checkpoints, step).exists()

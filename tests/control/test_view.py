@@ -252,7 +252,6 @@ def test_a_round_is_whole_with_learners_and_buffers_and_waits_a_moment_for_actor
 @pytest.mark.parametrize(
     ("done", "states", "now", "reason"),
     [
-        ({"learner-0": -7}, {}, 1.0, "learner-0 could not write"),
         ({"learner-0": 7}, {"buffer_0": "failed"}, 1.0, "buffer-0 is failed"),
         ({"learner-0": 7}, {}, 60.5, "buffer-0 wrote no shard within 60 s"),
     ],
