@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from runtime.courier.codec import BoardCodec
 
 KEY = "ab" * 32
-PATIENCE_S = 20.0
+PATIENCE_S = 10.0
 
 
 def until(true: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
@@ -75,7 +75,10 @@ class RunningCourier:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        self._channel, _ = listener.accept()
+        try:
+            self._channel, _ = listener.accept()
+        except TimeoutError as problem:
+            raise RuntimeError(f"{name} did not start: {self.log.read_text()}") from problem
         listener.close()
         self._channel.settimeout(PATIENCE_S)
         self.block_segment = Segment.create("block", StatsBlock.nbytes(1))
