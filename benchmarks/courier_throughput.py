@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import shutil
 import statistics
 import subprocess
@@ -109,12 +110,14 @@ class CourierLink:
 
     def gb_s(self, seconds: float) -> float:
         """Released bytes per second in GB."""
+        awaited = (self.near.events[1], self.far.events[0])  # room here, fragments there
         moved, began = 0, time.perf_counter()
         while time.perf_counter() - began < seconds:
             while self._producer.acquire() is not None:
                 self._producer.commit(1)
-            self.far.events[0].wait(0.05)
-            self.far.events[0].drain()
+            readable, _, _ = select.select(awaited, [], [], 0.05)
+            for event in readable:
+                event.drain()
             while (slot := self._consumer.peek()) is not None:
                 self._consumer.release(consumed=slot.samples)
                 moved += 1
