@@ -26,6 +26,7 @@ from runtime.contract.record import CompletionRecord, RunRecord
 from runtime.contract.states import Phase, Role, RunState
 from runtime.contract.view import Freshness, Rates, Reward, RunView, ShapeView
 from runtime.contract.view import Progress as ProgressView
+from runtime.control.stop_rules import rule_met
 from runtime.resources import Resources
 
 if TYPE_CHECKING:
@@ -97,17 +98,13 @@ class InProcessRun:
 
     def why_stop(self, elapsed_s: float) -> str | None:
         """The job's stop rule that is met, in words."""
-        rules = self.plan.job.training.stop
-        steps, updates = self.total(Role.ACTOR, "env_steps"), self.total(Role.LEARNER, "updates")
-        if rules.reward is not None and (self.mean_100 or -1e300) >= rules.reward:
-            return f"mean return {self.mean_100:.1f} reached {rules.reward:g}"
-        if rules.env_steps is not None and steps >= rules.env_steps:
-            return f"{steps} env steps made"
-        if rules.updates is not None and updates >= rules.updates:
-            return f"{updates} updates made"
-        if rules.wall_time is not None and elapsed_s >= rules.wall_time:
-            return f"{elapsed_s:.0f} s have passed"
-        return None
+        return rule_met(
+            self.plan.job.training.stop,
+            mean_100=self.mean_100,
+            env_steps=self.total(Role.ACTOR, "env_steps"),
+            updates=self.total(Role.LEARNER, "updates"),
+            elapsed_s=elapsed_s,
+        )
 
 
 def run_until_stop(run: InProcessRun, say: Callable[[str], None], look: Callable[[], None] = lambda: None) -> str:

@@ -14,7 +14,7 @@ from tianjictl.cli.keys import CtrlC, Keyboard, counted_interrupts, keyboard
 from tianjictl.cli.options import Json, OptionalRun
 from tianjictl.cli.output import emit_json, err, is_terminal, live, note, say
 from tianjictl.cli.screen import fitting, progress_line, result_line
-from tianjictl.cli.status import status_data
+from tianjictl.cli.status_json import status_data
 from tianjictl.errors import Interrupted, TianjiError, TimedOut, TrainingFailed
 from tianjictl.launching.stopping import stop_run
 from tianjictl.runs.client import Picture, observe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,10 +10,10 @@ from runtime.contract.states import RunState
 from tianjictl.cli.options import Json, OptionalRun
 from tianjictl.cli.output import emit_json, out, print_parts
 from tianjictl.cli.screen import screen
+from tianjictl.cli.status_json import stale_warning, status_data
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import find_run
 
-NEWEST_EVENTS = 20
 _EXIT_CODES = {
     RunState.FAILED: 6,
     RunState.LOST: 6,
@@ -53,24 +53,3 @@ def verdict(picture: Picture) -> int:
     if picture.stale:
         return 7
     return _EXIT_CODES.get(picture.view.state, 0)
-
-
-def stale_warning(picture: Picture) -> list[str]:
-    """The warning that belongs to old numbers."""
-    if not picture.stale:
-        return []
-    return [f"these numbers are {picture.age_s:.0f} s old: {picture.problem or 'the coordinator does not answer'}"]
-
-
-def status_data(picture: Picture) -> dict[str, Any]:
-    """`data` of `status --json`: the view, with the keys that scripts rely on."""
-    view = picture.view.model_dump(mode="json")
-    view["links"] = [{"from": link.pop("source"), "to": link.pop("target"), **link} for link in view["links"]]
-    view["events"] = view["events"][-NEWEST_EVENTS:]
-    older = 0.0 if picture.live else picture.age_s
-    for aged in (*view["components"], *view["hosts"]):
-        if aged["heartbeat_age_s"] is not None:
-            aged["heartbeat_age_s"] += older
-    if view["checkpoints"]["last_age_s"] is not None:
-        view["checkpoints"]["last_age_s"] += older
-    return {**view, "stale": picture.stale, "age_s": picture.age_s}

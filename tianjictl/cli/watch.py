@@ -11,7 +11,7 @@ from rich.console import Group
 from tianjictl.cli.keys import keyboard
 from tianjictl.cli.output import envelope, is_terminal, live, note, out, say
 from tianjictl.cli.screen import fitting, progress_line
-from tianjictl.cli.status import stale_warning, status_data
+from tianjictl.cli.status_json import stale_warning, status_data
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import Run
 
