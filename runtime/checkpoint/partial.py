@@ -82,6 +82,10 @@ class PartialCheckpoint:
         shutil.rmtree(self.folder, ignore_errors=True)
         self._unlock()
 
+    def let_go(self) -> None:
+        """Leave what was gathered to whoever comes next."""
+        self._unlock()
+
     def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)

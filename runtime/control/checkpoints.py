@@ -119,6 +119,9 @@ class CheckpointDesk:
     def adopt(self, cause: str, now: float) -> None:
         """The agent is gone: from now on wait for what its guardian leaves. What is being sealed is sealed first."""
         self._orphans = _Orphans(cause, since=now)
+        if self._partial is not None:  # the guardian may have chosen the very same step: nothing may be removed
+            self._partial.let_go()
+            self._partial = None
         if self._sealing is None:
             self._close_round(now)
 

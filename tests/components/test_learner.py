@@ -195,3 +195,55 @@ def test_the_shadow_follows_slowly_and_is_published_beside_the_parameters(tmp_pa
     learner.tick()
     published = learner._ports.policy.current()
     np.testing.assert_allclose(published["shadow"], begin + 0.1 * (params(learner) - begin), rtol=1e-5, atol=1e-7)
+
+
+def test_what_a_killed_learner_had_not_published_is_lost_but_no_counter_goes_back(tmp_path: Path) -> None:
+    group = Group(tmp_path, training={"publish_every": 4})
+    learner, buffer = started(group, "learner-0", "buffer-0")
+    for _ in range(3):
+        feed(group, buffer)
+        learner.tick()
+    trained = group.block("learner-0").get("samples_trained")
+    assert learner._ports.policy.version == 0
+    (successor,) = started(group, "learner-0")
+    feed(group, buffer)
+    successor.tick()
+    assert group.block("learner-0").get("samples_trained") == trained + group.plan.sizes.batch_size
+    assert group.block("learner-0").get("updates") == 4
+
+
+def test_a_turn_is_published_before_its_batch_is_given_back(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    strict = Group(group.paths.root, training={"dependencies": "strict", "publish_every": 4})
+    learner, buffer = started(strict, "learner-0", "buffer-0")
+    feed(strict, buffer)
+    told: list[int] = []
+    release = type(learner._ports.batches).release
+
+    def look_then_release(consumer: Any, **samples: int) -> None:
+        told.append(int(learner._ports.policy.current()["progress"][3]))
+        release(consumer, **samples)
+
+    monkeypatch.setattr(type(learner._ports.batches), "release", look_then_release)
+    learner.tick()
+    assert told == [1], "a successor would never hear of the turn again"
+
+
+def test_a_learner_that_is_beyond_its_share_of_updates_drops_what_comes(tmp_path: Path) -> None:
+    group = Group(tmp_path, training={"stop": {"updates": 2}})
+    group.block("learner-0").set("updates", 5)  # the job was given fewer updates than it had made already
+    learner, buffer = started(group, "learner-0", "buffer-0")
+    before = params(learner)
+    feed(group, buffer)
+    learner.tick()
+    assert np.array_equal(params(learner), before)
+    assert group.ledger("batches.0").dropped_other == group.plan.sizes.batch_size
+
+
+def test_a_shard_that_is_said_to_be_written_is_not_written_again(group: Any) -> None:
+    learner, buffer = started(group, "learner-0", "buffer-0")
+    group.assembly().control.checkpoint_request = 7
+    buffer.tick()
+    group.block("learner-0").checkpoint_done = 7  # by a predecessor that died before it gave the mark back
+    learner.tick()
+    assert not (group.paths.checkpoints / ".tmp-000000000007" / "learner-0.json").exists()
+    assert group.ledger("batches.0").in_flight == 0

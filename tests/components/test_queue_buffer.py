@@ -110,3 +110,63 @@ def test_a_checkpoint_goes_through_the_batch_ring_as_an_empty_marked_slot(group:
     assert (slot.samples, slot.marker) == (0, 7)
     assert group.block("buffer-0").checkpoint_done == 7
     assert (group.paths.checkpoints / ".tmp-000000000007" / "buffer-0.json").exists()
+
+
+def test_a_mark_is_sent_once_wherever_the_buffer_dies(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    group.assembly().control.checkpoint_request = 7
+    dying = group.build("buffer-0")
+    dying.start()
+    with monkeypatch.context() as death, pytest.raises(Killed):
+        death.setattr(type(dying._ports.block), "checkpoint_done", property(lambda _: 0, _die))
+        dying.tick()
+    successor = group.build("buffer-0")
+    successor.start()
+    assert group.block("buffer-0").checkpoint_done == 7
+    assert successor.tick() is Progress.IDLE
+    assert group.ledger("batches.0").committed == 1
+
+
+def _die(*_: object) -> None:
+    raise Killed
+
+
+def test_the_learner_gets_the_newest_fragments_also_if_a_batch_is_more_than_one_of_each_actor(tmp_path: Path) -> None:
+    group = Group(tmp_path, training={"dependencies": "policy-only", "batch_size": 128})
+    assert group.plan.sizes.fragments_per_batch == 2
+    producer, buffer = group.actor_end(), group.build("buffer-0")
+    buffer.start()
+    for mark in (1.0, 2.0, 3.0):
+        put_fragment(producer, mark=mark)
+    assert buffer.tick() is Progress.WORKED
+    batch = batches_end(group).peek()
+    assert batch is not None
+    assert set(batch.fields["obs"].ravel()) == {2.0, 3.0}
+    assert group.ledger("fragments.actor-0").dropped_stale == batch.samples // 2
+
+
+@pytest.mark.parametrize("batch_size", [64, 192, 256])
+def test_strict_batches_follow_the_rounds_whatever_their_size(tmp_path: Path, batch_size: int) -> None:
+    group = Group(tmp_path, shape="L1A2", training={"dependencies": "strict", "batch_size": batch_size})
+    ends = [group.actor_end("actor-0"), group.actor_end("actor-1")]
+    learner, buffer = group.build("learner-0"), group.build("buffer-0")
+    learner.start()
+    buffer.start()
+    made, seen = [0, 0], []
+    update = learner._algorithm.update
+
+    def note_and_update(batch: Any, **rest: Any) -> Any:
+        seen.extend((int(sequence), int(ring)) for ring, sequence in batch["source"])
+        return update(batch, **rest)
+
+    learner._algorithm.update = note_and_update
+    for _ in range(120):
+        turn = int(learner._ports.policy.current()["progress"][3])
+        for actor in (1, 0):  # the second is always the faster one
+            if made[actor] <= turn and ends[actor].acquire() is not None:
+                put_fragment(ends[actor])
+                made[actor] += 1
+            buffer.tick()
+        learner.tick()
+    assert len(seen) > 20
+    assert seen == sorted(seen)
+    assert len(set(seen)) == len(seen)

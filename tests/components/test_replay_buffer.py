@@ -119,3 +119,61 @@ def test_the_actor_is_held_back_while_training_is_far_behind(tmp_path: Path) -> 
         taken = group.ledger("fragments.actor-0").consumed
     slack = max(4 * 32, 2.0 * 64)
     assert 2.0 * (taken - 100) <= group.ledger("batches.0").produced + slack + 2 * 64
+
+
+def test_a_fragment_whose_insertion_was_over_when_the_buffer_died_is_not_inserted_again(tmp_path: Path) -> None:
+    group = make_group(tmp_path)
+    put_fragment(group.actor_end())
+    dying = group.build("buffer-0")
+    dying.start()
+
+    class Dying(np.ndarray):
+        def __setitem__(self, *_: object) -> None:
+            raise Killed
+
+    dying._taken = dying._taken.view(Dying)
+    with pytest.raises(Killed):
+        dying.tick()
+    successor = group.build("buffer-0")
+    successor.start()
+    ticks(successor)
+    assert successor._replay.inserted == group.ledger("fragments.actor-0").consumed == 64
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_transitions_that_are_no_numbers_never_get_into_the_memory(tmp_path: Path) -> None:
+    group = make_group(tmp_path)
+    producer = group.actor_end()
+    slot = producer.acquire()
+    assert slot is not None
+    put_fragment(producer)
+    buffer = group.build("buffer-0")
+    buffer.start()
+    slot.fields["reward"][3, 2] = float("nan")
+    slot.fields["obs"][5, 4] = float("inf")
+    ticks(buffer)
+    ledger = group.ledger("fragments.actor-0")
+    assert (ledger.consumed, ledger.dropped_other, ledger.in_flight) == (62, 2, 0)
+    held = buffer._memory
+    assert np.isfinite(held["ret"][:62]).all()
+    assert np.isfinite(held["obs"][:62]).all()
+
+
+def test_a_strict_round_that_was_cut_short_is_finished_by_the_successor(tmp_path: Path) -> None:
+    group = make_group(tmp_path, training={"dependencies": "strict"})
+    producer, learner = group.actor_end(), group.build("learner-0")
+    learner.start()
+    made = 0
+    for life in range(12):
+        buffer = group.build("buffer-0")
+        buffer.start()
+        for _ in range(3 + life % 3):  # and it is killed again, in the middle of a round's updates
+            if made <= int(learner._ports.policy.current()["progress"][3]):
+                put_fragment(producer)
+                made += 1
+            buffer.tick()
+            learner.tick()
+    assert made > 8

@@ -130,7 +130,7 @@ class Mortal:
             assert ledgers["batches.0"].produced == consumed
 
 
-@pytest.mark.parametrize("death", [13, 23], indirect=True)
+@pytest.mark.parametrize("death", [13, 17, 23], indirect=True)
 @pytest.mark.parametrize("dependencies", ["relaxed", "policy-only", "strict"])
 @pytest.mark.parametrize("learn", ["ppo", "dqn"])
 def test_training_goes_on_whoever_is_killed_wherever(

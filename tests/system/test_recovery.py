@@ -120,11 +120,22 @@ def test_a_run_that_lost_every_process_at_once_continues_from_its_checkpoint(run
     assert run.wait_for_updates().progress.env_steps > saved
 
 
+def _coordinator(run: LiveRun) -> int:
+    (pid,) = [pid for pid, command in run.processes().items() if "runtime coordinator" in command]
+    return pid
+
+
+def _forkserver(run: LiveRun) -> int:
+    components = {component.pid for component in run.view().components}
+    found = {pid for pid, command in run.processes().items() if "runtime forkserver" in command}
+    (pid,) = found - components
+    return pid
+
+
 def test_a_killed_coordinator_is_replaced_and_the_training_never_notices(ppo: LiveRun) -> None:
     before = ppo.wait_for_updates()
     pids = {component.name: component.pid for component in before.components}
-    (coordinator,) = [pid for pid, command in ppo.processes().items() if "runtime coordinator" in command]
-    os.kill(coordinator, signal.SIGKILL)
+    os.kill(_coordinator(ppo), signal.SIGKILL)
     ppo.wait(lambda _: any(e for e in ppo.events("coordinator.resumed")), what="a new coordinator")
     after = ppo.wait_for_updates()
     assert_went_on(before, after)
@@ -132,14 +143,38 @@ def test_a_killed_coordinator_is_replaced_and_the_training_never_notices(ppo: Li
     assert after.state is RunState.RUNNING
 
 
+def test_an_agent_and_a_coordinator_that_stand_still_for_a_while_cost_no_component(tmp_path: Path) -> None:
+    run = start(tmp_path, "ppo", "health.orphan_timeout=6s")
+    try:
+        before = run.wait_for_updates()
+        pids = {component.name: component.pid for component in before.components}
+        agent = run.agent_pid()
+        os.kill(agent, signal.SIGSTOP)
+        run.wait(lambda view: (view.hosts[0].heartbeat_age_s or 0.0) > 6.5, what="a silence beyond any limit")
+        os.kill(agent, signal.SIGCONT)
+        run.wait(lambda view: view.state is RunState.RUNNING, what="the agent's word")
+        frozen = _coordinator(run)
+        os.kill(frozen, signal.SIGSTOP)
+        run.wait(lambda _: any(e for e in run.events("coordinator.resumed")), what="a new coordinator")
+        after = run.wait_for_updates()
+        assert_went_on(before, after)
+        assert {component.name: component.pid for component in after.components} == pids
+        assert not run.events("agent.orphaned")
+    finally:
+        run.stop()
+
+
+def test_components_that_lose_agent_and_forkserver_leave_by_themselves(ppo: LiveRun) -> None:
+    ppo.wait_for_updates()
+    os.kill(ppo.agent_pid(), signal.SIGKILL)
+    os.kill(_forkserver(ppo), signal.SIGKILL)
+    ppo.wait_gone()
+    assert ppo.view().state is RunState.LOST
+
+
 def test_a_run_that_loses_its_forkserver_ends_in_good_order_with_a_checkpoint(ppo: LiveRun) -> None:
     ppo.wait_for_updates()
-    (forkserver,) = [
-        pid
-        for pid, command in ppo.processes().items()
-        if "runtime forkserver" in command and pid not in {c.pid for c in ppo.view().components}
-    ]
-    os.kill(forkserver, signal.SIGKILL)
+    os.kill(_forkserver(ppo), signal.SIGKILL)
     ended = ppo.wait(lambda view: view.state in (RunState.STOPPED, RunState.FAILED), what="the end of the run")
     ppo.wait_gone()
     assert ended.checkpoints.complete == 1

@@ -1,0 +1,253 @@
+"""The agent's shell over real shared memory, with the test in the place of the forkserver and the coordinator."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.messages import Ack, AskStop, Checkpoint, Hello, Report, Stop
+from runtime.contract.paths import RunPaths
+from runtime.contract.record import CompletionRecord
+from runtime.contract.states import PHASES, ComponentState, Phase, RunState
+from runtime.control import agent as agent_module
+from runtime.control import fork_protocol as fork
+from runtime.control import process
+from runtime.control.agent import FORKSERVER_PATIENCE_S, PERIOD_S, Agent
+from runtime.control.wire import make_keys
+from runtime.memory.block import StatsBlock
+from runtime.resources import BLOCKS, Resources
+from runtime.wiring import wire
+from support.plans import make_job, make_plan
+
+NAMES = ("learner-0", "buffer-0", "actor-0")
+
+
+class Forks:
+    """A forkserver that does what the test says."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.ordered: list[tuple[str, int]] = []
+        self.killed = False
+
+    def fileno(self) -> int:
+        return 0
+
+    def spawn(self, name: str, attempt: int) -> None:
+        self.ordered.append((name, attempt))
+
+    def receive(self) -> Any:
+        return self.messages.pop(0)
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+class Wire:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def send(self, message: Any) -> bool:
+        self.sent.append(message)
+        return True
+
+    def of(self, kind: type) -> list[Any]:
+        return [message for message in self.sent if isinstance(message, kind)]
+
+
+class Keeper:
+    """Restarts the coordinator when the test wants it."""
+
+    def __init__(self) -> None:
+        self.restarts_now = False
+        self.silences: list[float] = []
+
+    def look(self, _now: float, silent_s: float) -> bool:
+        self.silences.append(silent_s)
+        return self.restarts_now
+
+    def heard(self) -> None: ...
+
+
+class Rig:
+    """An agent of L1A1, turned by hand; `now` is its clock."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.plan = make_plan(make_job(health={"orphan_timeout": 10.0}))
+        wiring = wire(self.plan)
+        self.resources = Resources.create(wiring, shared=False)
+        self.paths = RunPaths(folder)
+        self.paths.logs.mkdir()
+        self.now = 100.0
+        monkeypatch.setattr(agent_module.time, "monotonic", lambda: self.now)
+        self.forks, self.wire, self.keeper = Forks(), Wire(), Keeper()
+        ends: Any = (self.forks, self.wire, self.keeper)
+        self.agent = Agent(self.plan, self.paths, wiring, self.resources, *ends, node="n1", version="0")
+
+    def hear(self, *messages: Any) -> None:
+        for message in messages:
+            self.forks.messages.append(message)
+            self.agent._hear_forkserver()
+
+    def born(self, name: str) -> None:
+        self.hear(fork.Forked(component=name, attempt=1, pid=os.getpid()))
+        block = self.block(name)
+        block.attempt, block.phase = 1, PHASES.index(Phase.STEADY)
+
+    def block(self, name: str) -> StatsBlock:
+        return StatsBlock(self.resources.segment(BLOCKS), NAMES.index(name))
+
+    def look(self, after_s: float = PERIOD_S, *, beating: tuple[str, ...] = NAMES) -> None:
+        self.now += after_s
+        for name in beating:
+            self.block(name).beat()
+        self.agent._look(self.now)
+
+    def ack(self, state: RunState = RunState.RUNNING) -> None:
+        self.agent._obey(Ack(sequence=1, env_steps=7, base_env_steps=0, state=state))
+
+    def states(self) -> dict[str, ComponentState]:
+        return {component.name: component.state for component in self.wire.of(Report)[-1].components}
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    rig = Rig(tmp_path, monkeypatch)
+    yield rig
+    for descriptor in rig.agent._pidfds.values():
+        os.close(descriptor)
+
+
+def test_an_agent_that_was_stopped_for_long_blames_nobody_for_its_own_silence(rig: Rig) -> None:
+    rig.hear(fork.Ready())
+    for name in NAMES:
+        rig.born(name)
+    rig.look()
+    rig.ack()
+    rig.look(after_s=60.0, beating=())
+    assert set(rig.states().values()) == {ComponentState.RUNNING}
+    assert not rig.agent._over
+    assert max(rig.keeper.silences) <= 2.0
+
+
+def test_an_agent_whose_coordinator_answers_no_more_ends_after_the_orphan_timeout(rig: Rig) -> None:
+    for _ in range(10):
+        rig.look(after_s=0.9)
+    assert not rig.agent._over
+    rig.ack()
+    for _ in range(11):
+        rig.look(after_s=0.9)
+    assert not rig.agent._over
+    rig.look(after_s=0.9)
+    assert rig.agent._over
+
+
+def test_a_new_coordinator_is_told_again_that_the_run_shall_stop(rig: Rig) -> None:
+    rig.agent._on_signal(15, None)
+    rig.look()
+    rig.look()
+    assert len(rig.wire.of(AskStop)) == 1
+    rig.keeper.restarts_now = True
+    rig.look()
+    rig.keeper.restarts_now = False
+    rig.look()
+    assert [type(message) for message in rig.wire.sent if isinstance(message, Hello | AskStop)] == [
+        AskStop, Hello, AskStop,
+    ]  # fmt: skip
+
+
+def test_components_that_were_ordered_from_a_forkserver_that_died_are_not_waited_for(rig: Rig) -> None:
+    rig.hear(fork.Ready())
+    rig.born("learner-0")
+    rig.agent._obey(Stop(reason="enough"))
+    rig.hear(None)
+    rig.look()
+    assert rig.states() == {
+        "learner-0": ComponentState.STOPPING,
+        "buffer-0": ComponentState.EXITED,
+        "actor-0": ComponentState.EXITED,
+    }
+    assert rig.wire.of(AskStop)
+
+
+def test_a_forkserver_that_owes_an_answer_for_too_long_is_killed(rig: Rig) -> None:
+    rig.hear(fork.Ready())
+    for _ in range(int(FORKSERVER_PATIENCE_S)):
+        rig.look(after_s=0.9)
+        rig.ack()
+    assert not rig.forks.killed
+    for _ in range(5):
+        rig.look(after_s=0.9)
+        rig.ack()
+    assert rig.forks.killed
+
+
+def test_a_forkserver_that_is_ready_after_the_run_was_stopped_makes_nothing(rig: Rig) -> None:
+    rig.agent._obey(Stop(reason="changed my mind"))
+    rig.hear(fork.Ready())
+    rig.look()
+    assert rig.forks.ordered == []
+    assert set(rig.states().values()) == {ComponentState.EXITED}
+
+
+def test_a_checkpoint_that_is_asked_for_again_is_not_begun_again(rig: Rig) -> None:
+    for step in (500, 500, 400):
+        rig.agent._obey(Checkpoint(step=step))
+    assert rig.agent._control.checkpoint_request == 500
+
+
+def test_returns_that_are_no_numbers_are_not_reported(rig: Rig) -> None:
+    rig.block("actor-0").add_episodes([1.0, float("nan"), 3.0, float("inf")], [1, 2, 3, 4])
+    rig.look()
+    assert [episode.episode_return for episode in rig.wire.of(Report)[-1].episodes] == [1.0, 3.0]
+
+
+def test_a_new_life_is_not_taken_for_the_steady_work_of_the_one_before(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the block says from the moment on at which it bears the number of the new life."""
+    found: list[Phase] = []
+
+    class Building:
+        control = None
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def block(self, name: str) -> StatsBlock:
+            return rig.block(name)
+
+        def build(self, name: str, attempt: int) -> Any:
+            assert rig.block(name).attempt == attempt
+            found.append(PHASES[rig.block(name).phase])
+            raise ValueError("enough seen")
+
+    rig.block("actor-0").phase = PHASES.index(Phase.STEADY)
+    monkeypatch.setattr(process, "Assembly", Building)
+    for what in ("_redirect_output", "_settle"):
+        monkeypatch.setattr(process, what, lambda *_: None)
+    monkeypatch.setattr(process.RunRecord, "model_validate_json", lambda _: type("Record", (), {"attempt": 1}))
+    rig.paths.plan.write_text(rig.plan.model_dump_json())
+    rig.paths.record.write_text("{}")
+    assert process.run_component("actor-0", 2, rig.paths, None, rig.resources, 0) == 1
+    assert found == [Phase.INIT]
+
+
+def test_a_coordinator_whose_agent_died_before_it_looked_for_it_ends_the_run(
+    run_folder: RunPaths, make_plan: Any, write_run_files: Any
+) -> None:
+    write_run_files(run_folder, make_plan())
+    make_keys(run_folder.keys)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    command = [sys.executable, "-m", "runtime", "coordinator", str(run_folder.root), str(gone.pid)]
+    subprocess.run(command, check=True, timeout=30, capture_output=True)
+    ended = CompletionRecord.model_validate_json(run_folder.completion.read_bytes())
+    assert ended.state is RunState.LOST
