@@ -2,9 +2,9 @@
 
 pending → preflight → starting → running ⇄ degraded → stopping → completed | failed | stopped | lost
 
-A run that is to end writes a last checkpoint, then has its components leave, then writes its record; a checkpoint that
-is already being written counts as the last. Who may be missing: an actor or an evaluator (degraded). Who may not: a
-learner or a buffer whose restarts are spent, or the last actor (failed).
+A run that is to end writes a last checkpoint (after one that is already being written: that holds an older state),
+then has its components leave, then writes its record. Who may be missing: an actor or an evaluator (degraded). Who may
+not: a learner or a buffer whose restarts are spent, or the last actor (failed).
 """
 
 from __future__ import annotations
@@ -164,8 +164,13 @@ def _begin_stop(run: Run, outcome: RunState, reason: str, cause: str, *, checkpo
     if not checkpoint:
         return _leave(stopping, cause)
     if run.checkpointing:
-        return stopping, []
-    return _to(stopping, checkpointing=True), [RequestCheckpoint(cause=cause, reason=reason)]
+        return _to(stopping, last_wanted=True), []
+    return _last_checkpoint(stopping, cause)
+
+
+def _last_checkpoint(run: Run, cause: str) -> Outcome:
+    asked = _to(run, checkpointing=True, last_wanted=False)
+    return asked, [RequestCheckpoint(cause=cause, reason=run.reason)]
 
 
 def _leave(run: Run, cause: str) -> Outcome:
@@ -194,7 +199,9 @@ def _last_checkpoint_written(run: Run, event: CheckpointWritten) -> Outcome:
         return _end(
             run, S.LOST, f"{run.reason}; checkpoint {event.step} is written, resume continues from it", event.id
         )
-    return (_to(run, checkpointing=False), []) if run.components_told else _leave(run, event.id)
+    if run.components_told:
+        return _to(run, checkpointing=False), []
+    return _last_checkpoint(run, event.id) if run.last_wanted else _leave(run, event.id)
 
 
 def _last_checkpoint_failed(run: Run, event: CheckpointFailed) -> Outcome:

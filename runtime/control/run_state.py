@@ -146,6 +146,7 @@ class Run(Document):
     #: What is not as wanted, by source (`components`, `agent`, `progress`): the run is degraded while there is any.
     troubles: dict[str, str] = Field(default_factory=dict)
     checkpointing: bool = False
+    last_wanted: bool = False  #: the last checkpoint is to be asked for when the present one is written
     components_told: bool = False  #: they have been told to leave
     orphaned: bool = False  #: its agent is gone
     outcome: RunState | None = None  #: the terminal state that a stopping run is heading for

@@ -126,12 +126,14 @@ def test_a_met_rule_ends_in_checkpoint_then_leaving_then_the_record() -> None:
     assert run.state is S.COMPLETED
 
 
-def test_a_checkpoint_under_way_counts_as_the_last() -> None:
+def test_the_last_checkpoint_follows_the_one_that_is_under_way() -> None:
     run, _ = tell(running(), CheckpointWanted(id="a", reason="time"))
     assert tell(run, CheckpointWanted(id="b", reason="time"))[1] == [], "one at a time"
     run, effects = tell(run, StopRequested(id="c", reason="enough"))
     assert effects == []
-    assert [type(e) for e in tell(run, CheckpointWritten(id="d", step=5))[1]] == [StopComponents]
+    run, effects = tell(run, CheckpointWritten(id="d", step=5))
+    assert [type(e) for e in effects] == [RequestCheckpoint], "that one holds an older state"
+    assert [type(e) for e in tell(run, CheckpointWritten(id="e", step=6))[1]] == [StopComponents]
 
 
 def test_a_last_checkpoint_that_fails_is_said_and_the_run_still_ends() -> None:

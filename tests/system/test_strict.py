@@ -12,7 +12,7 @@ from support.running import tianjictl
 
 JOBS = {
     "ppo": "algorithm: {name: ppo, rollout: 16}\n",
-    "dqn": "algorithm: {name: dqn, learning_starts: 256}\n",
+    "dqn": "algorithm: {name: dqn, learning_starts: 256, replay: {kind: proportional}}\n",
 }
 
 
@@ -31,7 +31,7 @@ def test_one_seed_gives_one_result_bit_for_bit_over_processes(tmp_path: Path, le
         "name: strict\nenv: {id: CartPole-v1, num_envs: 8}\n"
         + JOBS[learn]
         + "distributed: {actors: 1, learners: 1}\n"
-        + "training: {dependencies: strict, stop: {updates: 25}}\ncheckpoint: {every: 1h}\n"
+        + "training: {dependencies: strict, stop: {updates: 25}}\ncheckpoint: {every: 0.1s}\n"
     )
     results = [digest_of(tmp_path / f"home{number}", job, seed) for number, seed in enumerate((1, 1, 2))]
     assert [updates for updates, _ in results] == [25, 25, 25], "as many updates as the job says, not one more"
