@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from runtime.contract.shape import Shape
 
 _SLACK = 1e-9  #: relative; 2048 / 10240 must pass a tolerance written as 0.2
+_LEAST_SLOTS = 2  #: of any ring
+#: An on-policy buffer holds at least one batch in its rings and two behind them.
+_LARGEST_ON_POLICY_RATIO = 1 / (1 + _LEAST_SLOTS)
 _ON_POLICY_BATCH = 8_192  #: an automatic on-policy batch grows with the actors up to here
 _OFF_POLICY_BATCH = 256
 _OFF_POLICY_BUFFER = 65_536
@@ -59,8 +62,7 @@ def check_pool_ratio(job: Job) -> None:
     step = job.algorithm.rollout if job.on_policy else 1
     if job.on_policy and isinstance(job.env.num_envs, int):
         step *= job.env.num_envs
-    # An on-policy buffer holds the batch in training and the one being gathered, so P cannot pass a half.
-    bound = min(tolerance, 0.5) if job.on_policy else tolerance
+    bound = min(tolerance, _LARGEST_ON_POLICY_RATIO) if job.on_policy else tolerance
     fitting_batch = floor(buffer * bound * (1 + _SLACK)) // step * step
     fitting_buffer = _samples_for(batch, bound)
     choices = [f"distributed.buffer_size: {fitting_buffer} (or more, or auto)"]
@@ -182,9 +184,9 @@ class _OnPolicy:
         """The first batching that the explicit numbers leave room for."""
         batchings = list(self._batchings())
         for batching in batchings:
-            slots = self._slots(batching)
+            slots = self._ring_slots(batching)
             if slots is not None:
-                return self._sizes(batching, *slots)
+                return self._sizes(batching, slots)
         raise self._too_small(batchings[-1])
 
     def _batchings(self) -> Iterator[_Batching]:
@@ -236,35 +238,34 @@ class _OnPolicy:
         num_envs = min(divisors, key=lambda envs: (abs(log(columns / envs / self.most_actors)), -envs))
         return _Batching(num_envs, columns // num_envs)
 
-    def _capacity(self, batching: _Batching, ring_slots: int, batch_slots: int) -> int:
+    def _capacity(self, batching: _Batching, ring_slots: int) -> int:
         fragment = self.rollout * batching.num_envs
-        return self.least_actors * ring_slots * fragment + batch_slots * batching.fragments * fragment
+        return (self.least_actors * ring_slots + _LEAST_SLOTS * batching.fragments) * fragment
 
     def _least_ring_slots(self, batching: _Batching) -> int:
         """A batch is gathered from the rings of the group: together they must hold one whole."""
-        return ceil(batching.fragments / self.least_actors)
+        return max(_LEAST_SLOTS, ceil(batching.fragments / self.least_actors))
 
-    def _slots(self, batching: _Batching) -> tuple[int, int] | None:
-        """Ring and batch slots, or none where they do not fit into an explicit buffer."""
+    def _ring_slots(self, batching: _Batching) -> int | None:
+        """Slots of each fragment ring, or none where they do not fit into an explicit buffer."""
         batch = batching.fragments * self.rollout * batching.num_envs
         per_ring_slot = self.least_actors * self.rollout * batching.num_envs
-        least = self._least_ring_slots(batching)
-        comfortable = 2 if least == 1 else least + 1
         buffer = self.job.distributed.buffer_size
-        for batch_slots, floor_slots in ((2, comfortable), (1, least)):
-            for_tolerance = ceil((_samples_for(batch, self.tolerance) - batch_slots * batch) / per_ring_slot)
+        for_tolerance = ceil((_samples_for(batch, self.tolerance) - _LEAST_SLOTS * batch) / per_ring_slot)
+        comfortable = ceil(batching.fragments / self.least_actors) + 1
+        for floor_slots in (comfortable, self._least_ring_slots(batching)):
             fewest = max(floor_slots, for_tolerance)
             if not isinstance(buffer, int):
-                return fewest, batch_slots
-            room = (buffer - batch_slots * batch) // per_ring_slot
-            fresh_enough = (self.max_lag - batch_slots) * batch // per_ring_slot
+                return fewest
+            room = (buffer - _LEAST_SLOTS * batch) // per_ring_slot
+            fresh_enough = (self.max_lag - _LEAST_SLOTS) * batch // per_ring_slot
             if room >= fewest:
-                return min(room, max(fewest, fresh_enough)), batch_slots
+                return min(room, max(fewest, fresh_enough))
         return None
 
-    def _sizes(self, batching: _Batching, ring_slots: int, batch_slots: int) -> Sizes:
+    def _sizes(self, batching: _Batching, ring_slots: int) -> Sizes:
         batch = batching.fragments * self.rollout * batching.num_envs
-        capacity = self._capacity(batching, ring_slots, batch_slots)
+        capacity = self._capacity(batching, ring_slots)
         return Sizes(
             num_envs=batching.num_envs,
             rollout=self.rollout,
@@ -272,7 +273,7 @@ class _OnPolicy:
             fragments_per_batch=batching.fragments,
             buffer_size=capacity,
             ring_slots=ring_slots,
-            batch_slots=batch_slots,
+            batch_slots=_LEAST_SLOTS,
             publish_every=_publish_every(self.job, default=1),
             staleness_tolerance=self.tolerance,
             pool_ratio=batch / capacity,
@@ -281,7 +282,7 @@ class _OnPolicy:
     def _too_small(self, smallest: _Batching) -> SizesError:
         """Only an explicit buffer can be too small: say how large it would have to be."""
         batch = smallest.fragments * self.rollout * smallest.num_envs
-        least = self._capacity(smallest, self._least_ring_slots(smallest), 1)
+        least = self._capacity(smallest, self._least_ring_slots(smallest))
         per_ring_slot = self.least_actors * self.rollout * smallest.num_envs
         short = max(0, _samples_for(batch, self.tolerance) - least)
         least += ceil(short / per_ring_slot) * per_ring_slot

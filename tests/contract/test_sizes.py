@@ -189,5 +189,6 @@ def test_resolved_sizes_always_fit_together(
         assert sizes.fragments_per_batch * sizes.fragment_samples == sizes.batch_size
         for group in range(learners):
             assert shape.actors_of_group(group) * sizes.ring_slots >= sizes.fragments_per_batch
+        assert min(sizes.ring_slots, sizes.batch_slots) >= 2, "no ring works with fewer"
     else:
         assert sizes.fragment_samples <= sizes.buffer_size
