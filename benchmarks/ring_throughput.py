@@ -132,7 +132,7 @@ def ring_rates(slots: int, blocks: int, source: np.ndarray, core: int) -> tuple[
 
 
 def alone_rate(slots: int, blocks: int, source: np.ndarray, *, read: bool = False, out: bool = False) -> float:
-    """Blocks per second of one process that fills the slots of a buffer in turn, and if told so reads or copies them."""
+    """Blocks per second of one process that fills the slots of a buffer in turn, and reads or copies them if told."""
     buffer, expected = np.zeros((slots, source.size), source.dtype), int(source.sum())
     destination = np.zeros_like(source)
     began = time.perf_counter()

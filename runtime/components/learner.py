@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from runtime.contract.job import TrainingConfig
     from runtime.memory.ring import Slot
 
-
 _log = logging.getLogger(__name__)
 
 KEPT_BAD_BATCHES = 3  #: of a row of updates that were not finite, the first few are enough to look at
@@ -69,7 +68,6 @@ class Learner:
         self._undone_because = ""
         self._since_publish = 0
         self._peer_versions = [-1] * len(ports.peers)
-        self._idle_since = 0.0
         self._busy_s = 0.0
         self._span_began = 0.0
 

@@ -62,7 +62,9 @@ def agents(monkeypatch):
     monkeypatch.setattr("tianjictl.cli.resume.AgentProcess", type("Fake", (), {"start": staticmethod(start)}))
     yield started
     for process in started:
+        process.returncode = None  # `release` has declared it nobody's business, but here it is ours to end
         process.kill()
+        process.wait()
 
 
 def test_checkpoint_waits_until_the_folder_is_whole(run, tianjictl):

@@ -40,7 +40,9 @@ def agent(monkeypatch, plan):
 
     yield behave
     for process in started:
+        process.returncode = None  # `release` has declared it nobody's business, but here it is ours to end
         process.kill()
+        process.wait()
 
 
 def test_a_detached_launch_answers_with_the_run_id_of_a_run_that_is_up(agent, tianjictl):
