@@ -17,9 +17,9 @@ _EXACT = 32
 _REACH = 1_000_000
 
 #: Smallest lag of each bin; the last bin is open.
-LAG_EDGES: Ints = np.concatenate(
-    [np.arange(_EXACT), np.geomspace(_EXACT, _REACH, LAG_BINS - _EXACT).round()]
-).astype(np.int64)
+LAG_EDGES: Ints = np.concatenate([np.arange(_EXACT), np.geomspace(_EXACT, _REACH, LAG_BINS - _EXACT).round()]).astype(
+    np.int64
+)
 #: The lag that a bin stands for: itself where it is exact, else the geometric middle.
 LAG_VALUES: Ints = LAG_EDGES.copy()
 LAG_VALUES[_EXACT:-1] = np.sqrt(LAG_EDGES[_EXACT:-1] * (LAG_EDGES[_EXACT + 1 :] - 1)).round()
