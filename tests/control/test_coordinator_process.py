@@ -396,7 +396,3 @@ def _gone(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] == "Z"
 
     return bool(wait_for("exit", check))
-
-
-def test_roles_of_the_builder_are_those_of_a_run(make_plan: Any) -> None:
-    assert {p.role for p in make_plan().placements} == {Role.LEARNER, Role.BUFFER, Role.ACTOR}

@@ -306,3 +306,7 @@ def test_a_rule_of_the_balance_is_logged_when_it_begins_to_apply(make_plan: Any,
         list(watch.look(fold, Run(state=RunState.RUNNING), log, now))
     said = [event.message for event in log.newest if event.kind == "freshness.advice"]
     assert len([message for message in said if "add a learner" in message]) == 1
+
+
+def test_roles_of_the_builder_are_those_of_a_run(make_plan: Any) -> None:
+    assert {p.role for p in make_plan().placements} == {Role.LEARNER, Role.BUFFER, Role.ACTOR}
