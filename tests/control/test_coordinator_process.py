@@ -31,7 +31,7 @@ from runtime.contract.messages import (
 )  # fmt: skip
 from runtime.contract.operator import CheckpointRequest, StopRequest, ViewRequest, ask
 from runtime.contract.record import CompletionRecord
-from runtime.contract.states import ComponentState, Role, RunState
+from runtime.contract.states import ComponentState, RunState
 from runtime.contract.view import Event, RunView
 from runtime.control.orphan_record import OrphanRecord
 from runtime.control.wire import AgentWire, make_keys
