@@ -15,8 +15,9 @@ from runtime.components.learner import Learner, LearnerSettings
 from runtime.components.ports import BufferPorts, LearnerPorts
 from runtime.components.queue_buffer import QueueBuffer
 from runtime.components.replay_buffer import ReplayBuffer
-from runtime.components.restoring import is_untouched, restore_learner, restore_replay, restored_stream, share
+from runtime.components.restoring import is_untouched, restore_learner, restore_replay, restored_stream
 from runtime.contract.algorithm import DqnConfig
+from runtime.contract.shape import share
 from runtime.contract.states import Dependencies, Role
 from runtime.freshness.measures import learning_rate_scale
 from runtime.freshness.pace import Pace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.components.fragments import step_fields
 from runtime.contract.algorithm import DqnConfig, PpoConfig
 from runtime.memory.layout import Field, Layout
 
@@ -25,15 +26,8 @@ def batch_layout(env: EnvSpec, sizes: Sizes, algorithm: PpoConfig | DqnConfig) -
 def _fragments(env: EnvSpec, sizes: Sizes) -> tuple[Field, ...]:
     t, fragments = sizes.rollout, sizes.fragments_per_batch
     cells = (t, fragments * sizes.num_envs)
-    observation = (*cells, *env.observation_shape)
     return (
-        Field("obs", env.observation_dtype, observation),
-        Field("next_obs", env.observation_dtype, observation),
-        Field("action", "int64", cells),
-        Field("reward", "float32", cells),
-        Field("terminated", "bool", cells),
-        Field("truncated", "bool", cells),
-        Field("valid", "bool", cells),
+        *step_fields(env, cells),
         Field("logp", "float32", cells),
         Field("version", "int64", (t, fragments)),
         # Ring index and fragment sequence of each part: what a restarted buffer must not send again.

@@ -19,8 +19,16 @@ def fragment_layout(env: EnvSpec, sizes: Sizes, algorithm: str) -> Layout:
     row's actions, `logp` the log-probability it gave them.
     """
     cells = (sizes.rollout, sizes.num_envs)
+    fields = [*step_fields(env, cells), Field("version", "int64", (sizes.rollout,))]
+    if algorithm == "ppo":
+        fields.append(Field("logp", "float32", cells))
+    return Layout(tuple(fields))
+
+
+def step_fields(env: EnvSpec, cells: tuple[int, int]) -> tuple[Field, ...]:
+    """What every step is made of, for `cells` steps × environments; batches of fragments have the same columns."""
     observation = (*cells, *env.observation_shape)
-    fields = [
+    return (
         Field("obs", env.observation_dtype, observation),
         Field("next_obs", env.observation_dtype, observation),
         Field("action", "int64", cells),
@@ -28,8 +36,4 @@ def fragment_layout(env: EnvSpec, sizes: Sizes, algorithm: str) -> Layout:
         Field("terminated", "bool", cells),
         Field("truncated", "bool", cells),
         Field("valid", "bool", cells),
-        Field("version", "int64", (sizes.rollout,)),
-    ]
-    if algorithm == "ppo":
-        fields.append(Field("logp", "float32", cells))
-    return Layout(tuple(fields))
+    )

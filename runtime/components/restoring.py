@@ -12,7 +12,9 @@ import numpy as np
 
 from runtime.checkpoint.shard import has_shard, load_shard
 from runtime.components.replay_buffer import NOT_ROWS
+from runtime.contract.shape import share
 from runtime.contract.states import Role
+from runtime.replay.memory import INSERTED, POSITION, SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
     from runtime.components.learner import Learner
     from runtime.contract.plan import Plan
-
-_POSITION, _SIZE, _INSERTED = range(3)
 
 
 def saved(folder: Path, role: Role) -> list[str]:
@@ -43,18 +43,13 @@ def restore_learner(folder: Path, plan: Plan, index: int, learner: Learner) -> N
     learner.resume(arrays, meta)
 
 
-def share(total: int, parts: int, index: int) -> int:
-    """Part `index` of a total that is split as evenly as whole numbers allow; all parts add up to it."""
-    return total // parts + (1 if index < total % parts else 0)
-
-
 def restore_replay(
     folder: Path, plan: Plan, group: int, memory: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> None:
     """Fill an empty replay memory with this group's share of all saved transitions, and go on with its stream."""
     groups = len(plan.of_role(Role.LEARNER))
     shards = [load_shard(folder, name) for name in saved(folder, Role.BUFFER)]
-    inserted = sum(int(arrays["cursor"][_INSERTED]) for arrays, _ in shards)
+    inserted = sum(int(arrays["cursor"][INSERTED]) for arrays, _ in shards)
     trained = sum(int(arrays["trained"][0]) for arrays, _ in shards)
     capacity = len(memory["action"])
     order = np.argsort(-np.concatenate([_ages(arrays["cursor"]) for arrays, _ in shards]), kind="stable")
@@ -72,7 +67,7 @@ def restore_replay(
 
 def is_untouched(memory: Mapping[str, np.ndarray]) -> bool:
     """Whether nothing has been inserted or restored yet."""
-    return int(memory["cursor"][_INSERTED]) == 0
+    return int(memory["cursor"][INSERTED]) == 0
 
 
 def restored_stream(folder: Path, actor: str) -> dict[str, Any] | None:
@@ -82,5 +77,5 @@ def restored_stream(folder: Path, actor: str) -> dict[str, Any] | None:
 
 def _ages(cursor: np.ndarray) -> np.ndarray:
     """How many transitions of a saved memory are newer than each of its rows."""
-    size = int(cursor[_SIZE])
-    return (int(cursor[_POSITION]) - 1 - np.arange(size)) % max(size, 1)
+    size = int(cursor[SIZE])
+    return (int(cursor[POSITION]) - 1 - np.arange(size)) % max(size, 1)

@@ -30,5 +30,9 @@ class Shape(NamedTuple):
 
     def actors_of_group(self, group: int) -> int:
         """Actors of one group; the first groups take the remainder when the split is uneven."""
-        share, rest = divmod(self.actors, self.learners)
-        return share + (1 if group < rest else 0)
+        return share(self.actors, self.learners, group)
+
+
+def share(total: int, parts: int, index: int) -> int:
+    """Part `index` of a total that is split as evenly as whole numbers allow; all parts add up to it."""
+    return total // parts + (1 if index < total % parts else 0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runtime.models.arrays import Array, Columns, Floats, Ints
 
 #: Elements of the `cursor` array.
-_POSITION, _SIZE, _INSERTED = range(3)
+POSITION, SIZE, INSERTED = range(3)
 _COLUMNS = ("obs", "action", "ret", "discount", "next_obs", "version")
 
 
@@ -65,7 +65,7 @@ class Replay:
     @property
     def size(self) -> int:
         """Transitions held."""
-        return int(self._cursor[_SIZE])
+        return int(self._cursor[SIZE])
 
     @property
     def capacity(self) -> int:
@@ -74,14 +74,14 @@ class Replay:
     @property
     def inserted(self) -> int:
         """Transitions ever inserted."""
-        return int(self._cursor[_INSERTED])
+        return int(self._cursor[INSERTED])
 
     def insert(self, columns: Columns) -> int:
         """Add transitions (oldest first), overwriting the oldest held; returns how many."""
         n = len(columns["action"])
         kept = min(n, self._capacity)
         skip = n - kept
-        begin = int(self._cursor[_POSITION]) + skip
+        begin = int(self._cursor[POSITION]) + skip
         index_N = (begin + np.arange(kept)) % self._capacity
         top = self._arrays["priority"].max(initial=0.0) if self._tree is not None and self.size else 0.0
         for name in _COLUMNS:

@@ -5,7 +5,7 @@ Pure: no clock, no files. Rates are absent where nothing was measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.contract.algorithm import DqnConfig
@@ -159,11 +159,6 @@ def make_problem(job: Job, env: EnvSpec, facts: HostFacts, measured: MeasureRepo
         memory=memory_needs(env, resolve_sizes(job, shape, env), on_policy=job.on_policy),
         rates=None if measured is None else rates_of(measured),
     )
-
-
-def with_shape(problem: Problem, shape: Shape) -> Problem:
-    """The same problem with both counts fixed."""
-    return replace(problem, learners=shape.learners, actors=shape.actors, least=None, most=None)
 
 
 def trained_per_step(job: Job) -> float:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from runtime.contract.job import EnvConfig
     from runtime.contract.measurement import MeasureRequest
+    from runtime.contract.model import Document
 
 _PROBE_TIMEOUT_S = 60.0
 _SILENT_S = 1.0  #: longer than this nobody should wait without a word
@@ -33,15 +34,7 @@ class EnvProbe:
 
     def __init__(self, config: EnvConfig) -> None:
         self._config = config
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "runtime", "probe-env", config.model_dump_json()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=os.environ | _ONE_THREAD,
-        )
+        self._process = _start("probe-env", config)
 
     def __enter__(self) -> EnvProbe:
         return self
@@ -77,15 +70,7 @@ class EnvProbe:
 
 def measure(request: MeasureRequest, progress: Callable[[MeasureProgress], None]) -> MeasureReport:
     """Measure this machine; takes seconds and tells of each step. UsageProblem where the job cannot run here."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "runtime", "measure", request.model_dump_json()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=os.environ | _ONE_THREAD,
-    )
+    process = _start("measure", request)
     assert process.stdout is not None and process.stderr is not None
     other: list[str] = []
     try:
@@ -105,6 +90,19 @@ def measure(request: MeasureRequest, progress: Callable[[MeasureProgress], None]
     if code == 0:
         return MeasureReport.model_validate_json(_last_line(out))
     raise _failure(out, "".join(other), "measuring this machine")
+
+
+def _start(program: str, question: Document) -> subprocess.Popen[str]:
+    """A program of the node's side, asked in JSON; it answers on its standard output."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "runtime", program, question.model_dump_json()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=os.environ | _ONE_THREAD,
+    )
 
 
 def _failure(out: str, err: str, doing: str) -> TianjiError:
