@@ -54,6 +54,10 @@ class _Memory:
         if elapsed_s < self._due:
             return
         self._due = elapsed_s + MEMORY_EVERY_S
+        self.sample()
+
+    def sample(self) -> None:
+        """Now, whether due or not."""
         pss = processes.sum_of_pss(processes.family())
         self._timeline.peak_pss_bytes = max(self._timeline.peak_pss_bytes, pss)
 
@@ -134,6 +138,7 @@ def _follow_lines(
                 _take(line.decode(errors="replace").split(), timeline, time.monotonic() - started)
             if f"{max(trial.targets):g}" in timeline.reached:
                 timeline.ended = "target"
+                memory.sample()  # a short run may have had no look at all since its processes came up
                 return
             memory.look(elapsed)
     timeline.ended = "time limit"
