@@ -75,10 +75,13 @@ class TrainingConfig(Document):
 
 
 class CheckpointConfig(Document):
-    """When checkpoints are written, and how many are kept."""
+    """When checkpoints are written, how many are kept, and on how many nodes."""
 
     every: Duration | None = 60.0
     keep: PositiveInt = 5
+    copies: int = Field(
+        default=1, ge=0
+    )  #: nodes besides the head that hold each complete checkpoint, where there are any
 
 
 class ElasticConfig(Document):
@@ -87,6 +90,9 @@ class ElasticConfig(Document):
     min: str | None = None
     max: str | None = None
     mode: Literal["manual", "advise", "auto"] = "manual"
+    node_loss: Literal["shrink", "wait"] = (
+        "shrink"  #: go on with what is left (never below `min`), or pause until it is back
+    )
 
     @field_validator("min", "max")
     @classmethod
@@ -112,7 +118,8 @@ class HealthConfig(Document):
     restarts: int = Field(default=10, ge=0)  #: per component within `restart_window`
     restart_window: Duration = 300.0
     stop_grace: Duration = 20.0  #: from the request to stop until SIGTERM, and again until SIGKILL
-    orphan_timeout: Duration = 10.0
+    orphan_timeout: Duration = 30.0  #: an agent without a coordinator for so long has a checkpoint written and leaves
+    node: Duration = 2.5  #: a node whose agent has not reported for so long counts as lost
 
 
 class Job(Document):

@@ -11,10 +11,11 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from runtime.contract.model import Document
+from runtime.contract.plan import Plan
 from runtime.contract.states import ComponentState, Phase, Role, RunState
 from runtime.contract.view import Event
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 class ComponentReport(Document):
@@ -54,13 +55,34 @@ class EpisodeReport(Document):
     length: int
 
 
+class LinkReport(Document):
+    """One end of a link between two nodes, as this end sees it. Bytes since it was joined; `_raw`: uncompressed."""
+
+    peer: str  #: the other node
+    state: Literal["starting", "ready", "open", "joining", "up", "lost"]  #: lost: to be joined again
+    serial: int = 0  #: which try to join this is about, as the coordinator numbered it
+    port: str | None = None  #: where the peer may connect, once asked to open one
+    reason: str = ""
+    transport: str = "unknown"  #: tcp, verbs, efa, shm, …
+    why: str = ""  #: why that one, for people
+    joins: int = 0
+    sent: int = 0
+    sent_raw: int = 0
+    received: int = 0
+    received_raw: int = 0
+    sent_per_s: float = 0.0
+    received_per_s: float = 0.0
+
+
 class Hello(Document):
-    """The first word of an agent, and again whenever its coordinator was replaced."""
+    """The first word of an agent, and again whenever its coordinator was replaced. `revision` 0: it has no plan yet."""
 
     kind: Literal["hello"] = "hello"
     node: str
     pid: int
     version: str  #: of the package; both sides must be alike
+    instance: str = ""  #: one life of an agent: what it started is gone when another instance speaks for its node
+    revision: int = 0  #: of the plan that it works by
 
 
 class Report(Document):
@@ -72,11 +94,36 @@ class Report(Document):
 
     kind: Literal["report"] = "report"
     node: str
+    instance: str = ""
+    revision: int = 0
+    sent_at: float = 0.0  #: by the node's wall clock; shown as an offset, never used
     sequence: int
     components: tuple[ComponentReport, ...]
     episodes: tuple[EpisodeReport, ...] = ()
     rings: dict[str, RingLedger] = Field(default_factory=dict)
     events: tuple[Event, ...] = ()
+    links: tuple[LinkReport, ...] = ()
+
+
+class Part(Document):
+    """A stretch of a checkpoint's file; its bytes travel beside the message. Answered by `PartTaken`, either way."""
+
+    kind: Literal["part"] = "part"
+    step: int
+    name: str  #: of the file within the checkpoint's folder
+    offset: int
+    size: int  #: of the whole file
+    last: bool  #: this was the last stretch of the last file
+
+
+class PartTaken(Document):
+    """The next stretch may be sent; `error` where the receiver gives up."""
+
+    kind: Literal["part-taken"] = "part-taken"
+    step: int
+    name: str
+    offset: int
+    error: str | None = None
 
 
 class AskStop(Document):
@@ -88,7 +135,7 @@ class AskStop(Document):
     checkpoint: bool = True
 
 
-AgentMessage = Hello | Report | AskStop
+AgentMessage = Hello | Report | AskStop | Part | PartTaken
 AGENT_MESSAGE: TypeAdapter[AgentMessage] = TypeAdapter(Annotated[AgentMessage, Field(discriminator="kind")])
 
 
@@ -100,6 +147,40 @@ class Ack(Document):
     env_steps: int  #: of the whole run, over all nodes, restarts and resumes
     base_env_steps: int  #: the part of it that earlier attempts of the run had made
     state: RunState
+    paused: bool = False  #: the run waits for a node: make nothing new meanwhile
+
+
+class Assign(Document):
+    """The plan that holds from now on, whole. An agent that works by it already ignores it."""
+
+    kind: Literal["assign"] = "assign"
+    plan: Plan
+    attempt: int  #: of the run
+
+
+class OpenLink(Document):
+    """Open a port at which the courier of `peer` may connect; answered in the next reports."""
+
+    kind: Literal["open-link"] = "open-link"
+    peer: str
+    serial: int
+
+
+class JoinLink(Document):
+    """Accept the courier of `peer` at the port opened (`port` is none), or connect to it there."""
+
+    kind: Literal["join-link"] = "join-link"
+    peer: str
+    serial: int
+    port: str | None = None
+
+
+class ResetLink(Document):
+    """The node at the other end has begun anew: replace the courier of this link, and forget what it mirrored."""
+
+    kind: Literal["reset-link"] = "reset-link"
+    peer: str
+    serial: int
 
 
 class Checkpoint(Document):
@@ -134,7 +215,9 @@ class Refused(Document):
     reason: str
 
 
-CoordinatorMessage = Ack | Checkpoint | Stop | Shutdown | Refused
+CoordinatorMessage = (
+    Ack | Assign | OpenLink | JoinLink | ResetLink | Checkpoint | Part | PartTaken | Stop | Shutdown | Refused
+)
 COORDINATOR_MESSAGE: TypeAdapter[CoordinatorMessage] = TypeAdapter(
     Annotated[CoordinatorMessage, Field(discriminator="kind")]
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from runtime.contract.model import Document, View
+from runtime.contract.plan import HostPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +37,36 @@ class StopRequest(Document):
     reason: str = "asked by the operator"
 
 
-Request = Annotated[ViewRequest | CheckpointRequest | StopRequest, Field(discriminator="op")]
-REQUEST: TypeAdapter[ViewRequest | CheckpointRequest | StopRequest] = TypeAdapter(Request)
+class ScaleRequest(Document):
+    """Another shape, on the same or on more nodes; answered with a `Difference` in `data`.
+
+    Hosts of `add` take part from then on; their agents are the operator's to start. With `dry_run` nothing changes.
+    """
+
+    op: Literal["scale"] = "scale"
+    shape: str | None = None  #: none: the shape stays
+    add: tuple[HostPlan, ...] = ()
+    remove: tuple[str, ...] = ()  #: nodes that are to be left
+    dry_run: bool = False
+
+
+class Difference(View):
+    """What a change of the plan does. Names of components are given as `actor-8 on tj3`."""
+
+    revision: int  #: of the plan after the change
+    shape_before: str
+    shape_after: str
+    starts: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    stays: int = 0
+    hosts_added: tuple[str, ...] = ()
+    hosts_left: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+OperatorRequest = ViewRequest | CheckpointRequest | StopRequest | ScaleRequest
+Request = Annotated[OperatorRequest, Field(discriminator="op")]
+REQUEST: TypeAdapter[OperatorRequest] = TypeAdapter(Request)
 
 
 class Reply(View):

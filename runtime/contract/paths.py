@@ -20,6 +20,14 @@ def runs_home() -> Path:
     return state_home() / "runs"
 
 
+def node_folder(home: Path | str, node: str, run_id: str) -> str:
+    """The folder of a run on one of its nodes, below that node's state folder; the head's holds the run's own files.
+
+    By node, so that hosts with one home folder do not meet in it; the run id comes last, as `RunPaths` wants it.
+    """
+    return f"{home}/nodes/{node}/{run_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class RunPaths:
     """Names inside one run folder; `root` is absolute and its last part is the run id."""
@@ -95,6 +103,25 @@ class RunPaths:
     def coordinator_state(self) -> Path:
         """What a restarted coordinator needs to go on (JSON)."""
         return self.root / "coordinator.json"
+
+    @property
+    def order(self) -> Path:
+        """What an agent on a node is told (AgentOrder, JSON), where it is not told on standard input."""
+        return self.root / "order.json"
+
+    @property
+    def answer(self) -> Path:
+        """What that agent answers (AgentAnswer, JSON)."""
+        return self.root / "answer.json"
+
+    @property
+    def wire_port(self) -> Path:
+        """The TCP port at which the coordinator listens for agents of other nodes, kept for its successor."""
+        return self.root / "wire.port"
+
+    def courier_socket(self, peer: str) -> Path:
+        """Where an agent talks to the courier of its link to `peer`."""
+        return self.root / f"courier-{peer}.sock"
 
     @property
     def agent_lock(self) -> Path:

@@ -22,6 +22,8 @@ class Placement(Document):
     cores: tuple[int, ...]  #: operating-system CPU numbers it is pinned to
     core_share: float = Field(gt=0)  #: cores it is charged for
     threads: int = Field(default=1, ge=1)  #: torch and BLAS threads
+    leaving: bool = False  #: it drains: makes nothing new, and leaves when what it made is used up
+    donor: int | None = None  #: of a learner that joins a run: the group whose parameters and optimiser it begins with
 
 
 class Sizes(Document):
@@ -59,6 +61,10 @@ class HostPlan(Document):
     name: str
     cores: tuple[int, ...]  #: usable CPU numbers
     oversubscription: float = 0.0  #: core shares charged / cores there are, where above 1
+    roles: tuple[Role, ...] = ()  #: what may run there; empty: anything
+    network: str | None = None  #: CIDR of the network that data and control messages take
+    ports: tuple[int, int] | None = None  #: first and last TCP port it may listen on; none: any
+    wan: bool = False  #: reached over a slow link: what goes there is compressed
 
 
 class Fingerprints(Document):
@@ -77,10 +83,19 @@ class Origin(Document):
     profile_file: str | None = None  #: absolute; none where the profile came from the cache
 
 
+class NamesUsed(Document):
+    """How many actors and groups a run has ever named. A name is never given twice in one attempt of a run."""
+
+    actors: int = 0
+    groups: int = 0
+
+
 class Plan(Document):
-    """A solved placement for one job."""
+    """A solved placement for one job. The first host is the head: it runs the coordinator."""
 
     schema_version: int = 1
+    revision: int = 1  #: rises with each change while the run lives
+    names_used: NamesUsed = NamesUsed()
     shape: str
     job: Job
     env: EnvSpec
@@ -98,6 +113,34 @@ class Plan(Document):
 
     def group_of(self, group: int, role: Role) -> tuple[Placement, ...]:
         return tuple(p for p in self.placements if p.role is role and p.group == group)
+
+    def on(self, node: str) -> tuple[Placement, ...]:
+        """What runs on one node."""
+        return tuple(p for p in self.placements if p.host == node)
+
+    def home(self, group: int) -> str:
+        """The node of a group's learner and buffer. KeyError where there is no such group."""
+        for placement in self.placements:
+            if placement.role is Role.LEARNER and placement.group == group:
+                return placement.host
+        raise KeyError(f"no learner of group {group}")
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Numbers of the groups, rising; there may be gaps."""
+        return tuple(sorted(p.group for p in self.of_role(Role.LEARNER)))
+
+    @property
+    def head(self) -> str:
+        """The node that runs the coordinator."""
+        return self.hosts[0].name
+
+    def host(self, node: str) -> HostPlan:
+        """One node of the plan. KeyError where it is none."""
+        for host in self.hosts:
+            if host.name == node:
+                return host
+        raise KeyError(f"{node} is no node of this plan")
 
     @property
     def learners_and_actors(self) -> Shape:

@@ -32,6 +32,7 @@ class ComponentState(StrEnum):
     STOPPING = "stopping"  #: it was asked to leave
     EXITED = "exited"  #: it left when asked
     FAILED = "failed"  #: its restart budget is spent
+    AWAY = "away"  #: its node is lost: whether it works there is not known
 
 
 class Phase(StrEnum):

@@ -101,9 +101,12 @@ class ComponentView(View):
 
 class HostView(View):
     name: str
-    state: str
+    state: str  #: `waiting` (not heard of yet), `connected`, `lost`
     heartbeat_age_s: float | None = None
-    clock_offset_s: float | None = None
+    clock_offset_s: float | None = None  #: its clock minus the head's; shown, never used
+    reason: str = ""
+    cores: tuple[int, ...] = ()
+    head: bool = False
 
 
 class LinkView(View):
@@ -111,7 +114,13 @@ class LinkView(View):
     target: str
     transport: str
     mb_per_s: float
-    state: str
+    state: str  #: `waiting`, `joining`, `up`, `lost`
+    reason: str = ""
+    why: str = ""  #: why this transport
+    wan: bool = False
+    sent_bytes: int = 0  #: in this direction, since it was joined
+    saved_bytes: int = 0  #: how many more it would have been uncompressed
+    joins: int = 0
 
 
 class Event(View):

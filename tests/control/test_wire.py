@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 
-from runtime.contract.messages import Ack, AgentMessage, Hello, Stop
+from runtime.contract.messages import PROTOCOL_VERSION, Ack, AgentMessage, Hello, Stop
 from runtime.contract.paths import RunPaths
 from runtime.contract.states import RunState
 from runtime.control.wire import AgentWire, CoordinatorWire, WireError, make_keys
@@ -95,7 +95,7 @@ def test_a_stranger_is_neither_heard_nor_told_anything(
         server = (paths.keys / "coordinator.public").read_bytes()
         keys = {"CURVE_SERVERKEY": server, "CURVE_PUBLICKEY": public, "CURVE_SECRETKEY": secret}
     with stranger(paths, **keys) as socket, caplog.at_level(logging.WARNING):
-        socket.send_multipart([b"1", HELLO.model_dump_json().encode()])
+        socket.send_multipart([str(PROTOCOL_VERSION).encode(), HELLO.model_dump_json().encode()])
         assert hear(coordinator, within_s=0.5) == []
         assert not coordinator.send("n1", Ack(sequence=1, env_steps=1, base_env_steps=0, state=RunState.RUNNING))
         assert not socket.poll(100)
@@ -131,7 +131,7 @@ def test_malformed_messages_are_dropped_and_logged(
         ("CURVE_SECRETKEY", "agent.secret"))}  # fmt: skip
     good = HELLO.model_dump_json().encode()
     with stranger(paths, **own) as socket, caplog.at_level(logging.WARNING):
-        for frames in ([b"99", good], [b"1", b"{"], [b"1", b'{"kind":"hello","node":"n1"}'], [b"1"], [b"1", good]):
+        for frames in ([b"99", good], [str(PROTOCOL_VERSION).encode(), b"{"], [b"1", b'{"kind":"hello","node":"n1"}'], [b"1"], [b"1", good]):
             socket.send_multipart(frames)
         assert hear(coordinator) == [("n1", HELLO)]
     assert caplog.text.count("wire.refused") == 4
