@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "checkpoints": Entry("checkpoints", "checkpoints", "List, verify or prune checkpoints."),
     "resume": Entry("resume", "resume", "Continue a run from a checkpoint, on the same or another shape."),
     "stop": Entry("stop", "stop", "Stop a run: checkpoint, drain, exit; verifies that nothing is left."),
+    "playbook": Entry("playbook", "playbook", "Prepare, tune or clean up hosts by an Ansible playbook."),
     "eval": Entry("eval", "evaluate", "Play a saved policy and report its returns."),
 }
 
