@@ -62,12 +62,26 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequested:
-    """It shall leave (end of the run, smaller shape). Costs no restart."""
+    """It shall leave, and knows it from the control block (end of the run). Costs no restart."""
 
     id: str
 
 
-Event = Start | Spawned | SpawnFailed | Beat | Exited | Tick | StopRequested
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveRequested:
+    """It alone shall leave (smaller shape), in good order between two ticks. Costs no restart."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceRequested:
+    """What it works on has changed: it shall end in good order, and its next life begin at once. Costs no restart."""
+
+    id: str
+
+
+Event = Start | Spawned | SpawnFailed | Beat | Exited | Tick | StopRequested | LeaveRequested | ReplaceRequested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +111,14 @@ class Terminate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """Send SIGUSR2 to `pid`: it ends between two ticks."""
+
+    pid: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """One line of the event log: `component.started`, `.died`, `.frozen`, `.restarting`, `.failed`, `.exited` …"""
 
@@ -105,7 +127,7 @@ class Log:
     cause: str
 
 
-Effect = Spawn | Kill | Terminate | Log
+Effect = Spawn | Kill | Terminate | HandOver | Log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +153,10 @@ class Life:
     last_error: str = ""
     fast_deaths: int = 0  #: lives in a row that ended before steady work
     restart_at: float | None = None
-    stop_at: float | None = None
-    signals: int = 0  #: signals sent to this life while stopping (0 none, 1 TERM, 2 KILL)
+    stop_at: float | None = None  #: when it was asked to leave, or to hand over to its next life
+    signals: int = 0  #: signals sent to this life since then (0 none, 1 TERM, 2 KILL)
+    replacing: bool = False  #: its next life shall begin when this one ends
+    hand_over_due: bool = False  #: it is to be told so as soon as it listens: from its steady work on
     ticked_at: float | None = None
     history: tuple[str, ...] = ()
 

@@ -5,6 +5,7 @@ pending → starting → running → frozen ─┤→ backoff → starting …
    │          │          │       │     └→ failed (budget spent)
    └──────────┴──────────┴───────┴→ stopping → exited
 
+A component that is replaced stays running until its process has ended, and is then starting, without any back-off.
 `now` is the agent's monotonic clock in seconds. Each tick, the agent feeds what it saw (`Exited`, `Beat`) before
 `Tick`, so that a heartbeat that has just advanced is never judged by its old age.
 """
@@ -22,10 +23,13 @@ from runtime.control.component_life import (
     Effect,
     Event,
     Exited,
+    HandOver,
     Kill,
+    LeaveRequested,
     Life,
     Log,
     Outcome,
+    ReplaceRequested,
     Spawn,
     Spawned,
     SpawnFailed,
@@ -65,7 +69,7 @@ def _spawn(life: Life, cause: str, now: float, reason: str) -> Outcome:
     attempt = life.attempt + 1
     born = replace(
         life, state=S.STARTING, reason=reason, attempt=attempt, pid=None, phase=Phase.INIT, beat=-1, beat_at=now,
-        born_at=now, steady=False, restart_at=None, signals=0,
+        born_at=now, steady=False, restart_at=None, stop_at=None, signals=0, replacing=False, hand_over_due=False,
     )  # fmt: skip
     return born, [Spawn(attempt=attempt, cause=cause)]
 
@@ -86,18 +90,32 @@ def _beat(life: Life, event: Beat, now: float) -> Outcome:
     if event.attempt != life.attempt or event.beat == life.beat:
         return life, []
     after = replace(life, beat=event.beat, beat_at=now, phase=event.phase)
-    if life.state is not S.STARTING or event.phase is Phase.INIT:
+    if event.phase is Phase.INIT:
         return after, []
-    after = replace(after, state=S.RUNNING, reason="working", steady=True, fast_deaths=0)
-    took = f"{life.name} is working, {now - life.born_at:.2f} s after its start"
-    return after, [Log(kind="component.running", message=took, cause=event.id)]
+    effects: list[Effect] = []
+    if life.state is S.STARTING:
+        after = replace(after, state=S.RUNNING, reason="working", steady=True, fast_deaths=0)
+        took = f"{life.name} is working, {now - life.born_at:.2f} s after its start"
+        effects.append(Log(kind="component.running", message=took, cause=event.id))
+    if after.hand_over_due:
+        after, told = _hand_over(after, event.id, now)
+        effects += told
+    return after, effects
+
+
+def _hand_over(life: Life, cause: str, now: float) -> Outcome:
+    """Tell it now, as it listens."""
+    assert life.pid is not None
+    return replace(life, hand_over_due=False, stop_at=now), [HandOver(pid=life.pid, cause=cause)]
 
 
 def _tick_alive(life: Life, event: Tick, now: float) -> Outcome:
     life = _forgive_own_stall(life, now)
     limit = _limit(life)
-    if life.pid is None or now - life.beat_at <= limit:
+    if life.pid is None:
         return life, []
+    if now - life.beat_at <= limit:
+        return _insist(life, event.id, now) if life.replacing and life.stop_at is not None else (life, [])
     silent, key = now - life.beat_at, _LIMITS[life.phase]
     reason = f"no heartbeat for {silent:.1f} s in phase {life.phase} (limit {limit:g} s, {key})"
     frozen = replace(life, state=S.FROZEN, reason=reason)
@@ -109,19 +127,25 @@ def _tick_alive(life: Life, event: Tick, now: float) -> Outcome:
 
 def _tick_stopping(life: Life, event: Tick, now: float) -> Outcome:
     life = _forgive_own_stall(life, now)
-    assert life.stop_at is not None
     if life.pid is None:
         return life, []
+    return _insist(life, event.id, now)
+
+
+def _insist(life: Life, cause: str, now: float) -> Outcome:
+    """A component that was asked to end gets SIGTERM after the grace, and SIGKILL after another, or when it hangs."""
+    assert life.stop_at is not None
+    assert life.pid is not None
     waited, grace = now - life.stop_at, life.health.stop_grace
     if life.signals < 2 and (waited > 2 * grace or now - life.beat_at > _limit(life)):
         reason = f"did not leave within {waited:.1f} s"
         return replace(life, signals=2), [
-            Log(kind="component.killed", message=f"{life.name} {reason}", cause=event.id),
-            Kill(pid=life.pid, reason=reason, cause=event.id),
+            Log(kind="component.killed", message=f"{life.name} {reason}", cause=cause),
+            Kill(pid=life.pid, reason=reason, cause=cause),
         ]
     if life.signals < 1 and waited > grace:
         return replace(life, signals=1), [
-            Terminate(pid=life.pid, reason=f"asked to leave {waited:.1f} s ago", cause=event.id)
+            Terminate(pid=life.pid, reason=f"asked to leave {waited:.1f} s ago", cause=cause)
         ]
     return life, []
 
@@ -169,7 +193,11 @@ def _tick_idle(life: Life, event: Tick, now: float) -> Outcome:  # noqa: ARG001 
 
 def _exited_alive(life: Life, event: Exited, now: float) -> Outcome:
     if event.status == 0 and life.state is not S.FROZEN:
-        return _gone(life, "it finished by itself", event.id)
+        if not life.replacing:
+            return _gone(life, "it finished by itself", event.id)
+        born, effects = _spawn(life, event.id, now, "replaced")
+        told = f"{life.name}: what it works on has changed; its next life begins"
+        return born, [Log(kind="component.replaced", message=told, cause=event.id), *effects]
     if life.state is S.FROZEN:
         return _died(life, f"frozen: {life.reason}", event.id, now)
     told = describe_exit(event.status, event.report)
@@ -227,7 +255,28 @@ def _failed(dead: Life, died: Log, reason: str) -> Outcome:
 def _stop(life: Life, event: StopRequested, now: float) -> Outcome:
     if life.state in (S.PENDING, S.BACKOFF):
         return _gone(life, "stopped before it ran" if life.attempt == 0 else "stopped between two lives", event.id)
-    return replace(life, state=S.STOPPING, reason="asked to leave", stop_at=now), []
+    return replace(life, state=S.STOPPING, reason="asked to leave", stop_at=now, hand_over_due=False), []
+
+
+def _leave(life: Life, event: LeaveRequested, now: float) -> Outcome:
+    """As when stopped, but told by a signal, since it alone shall leave; one that starts up is told when it listens."""
+    listens, told = life.state is S.RUNNING, life.replacing and not life.hand_over_due
+    after, effects = _stop(life, StopRequested(id=event.id), now)
+    if after.state is not S.STOPPING or told or life.state is S.FROZEN:
+        return after, effects
+    return _hand_over(after, event.id, now) if listens else (replace(after, hand_over_due=True), effects)
+
+
+def _replace_running(life: Life, event: ReplaceRequested, now: float) -> Outcome:
+    if life.replacing:
+        # The life that ends has read the plan before it was told; the next will read the newest.
+        return life, []
+    return _hand_over(replace(life, replacing=True, reason="hands over to its next life"), event.id, now)
+
+
+def _replace_starting(life: Life, event: ReplaceRequested, now: float) -> Outcome:  # noqa: ARG001
+    """What it has read is not known, and it does not listen yet."""
+    return replace(life, replacing=True, hand_over_due=True), []
 
 
 def _same(life: Life, event: Event, now: float) -> Outcome:  # noqa: ARG001
@@ -254,31 +303,47 @@ TRANSITIONS: dict[tuple[ComponentState, type[Event]], Handler] = {
     (S.PENDING, Start): _start,
     (S.PENDING, Tick): _tick_idle,
     (S.PENDING, StopRequested): _stop,
+    (S.PENDING, LeaveRequested): _leave,
+    (S.PENDING, ReplaceRequested): _same,
     (S.STARTING, Spawned): _spawned,
     (S.STARTING, SpawnFailed): _spawn_failed,
     (S.STARTING, Beat): _beat,
     (S.STARTING, Exited): _exited_alive,
     (S.STARTING, Tick): _tick_alive,
     (S.STARTING, StopRequested): _stop,
+    (S.STARTING, LeaveRequested): _leave,
+    (S.STARTING, ReplaceRequested): _replace_starting,
     (S.RUNNING, Beat): _beat,
     (S.RUNNING, Exited): _exited_alive,
     (S.RUNNING, Tick): _tick_alive,
     (S.RUNNING, StopRequested): _stop,
+    (S.RUNNING, LeaveRequested): _leave,
+    (S.RUNNING, ReplaceRequested): _replace_running,
     (S.FROZEN, Beat): _same,
     (S.FROZEN, Exited): _exited_alive,
     (S.FROZEN, Tick): _tick_idle,
     (S.FROZEN, StopRequested): _stop,
+    (S.FROZEN, LeaveRequested): _leave,
+    (S.FROZEN, ReplaceRequested): _same,
     (S.BACKOFF, Tick): _tick_backoff,
     (S.BACKOFF, StopRequested): _stop,
+    (S.BACKOFF, LeaveRequested): _leave,
+    (S.BACKOFF, ReplaceRequested): _same,
     (S.STOPPING, Spawned): _spawned,
     (S.STOPPING, SpawnFailed): _spawn_failed,
     (S.STOPPING, Beat): _beat,
     (S.STOPPING, Exited): _exited_stopping,
     (S.STOPPING, Tick): _tick_stopping,
     (S.STOPPING, StopRequested): _same,
+    (S.STOPPING, LeaveRequested): _same,
+    (S.STOPPING, ReplaceRequested): _same,
     (S.EXITED, Start): _same,
     (S.EXITED, Tick): _tick_idle,
     (S.EXITED, StopRequested): _same,
+    (S.EXITED, LeaveRequested): _same,
+    (S.EXITED, ReplaceRequested): _same,
     (S.FAILED, Tick): _tick_idle,
     (S.FAILED, StopRequested): _same,
+    (S.FAILED, LeaveRequested): _same,
+    (S.FAILED, ReplaceRequested): _same,
 }  # fmt: skip
