@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ACTIONS = ("list", "show")
 _FIELDS = (
     "address", "connection", "port", "user", "key_file", "ssh_words", "connect_timeout_s", "host_keys", "python",
-    "network", "max_cores", "reserve_cores", "roles", "workdir", "link",
+    "network", "max_cores", "reserve_cores", "roles", "workdir", "link", "ports", "mpiexec", "mpi_abi", "labels",
 )  # fmt: skip
 
 

@@ -6,19 +6,21 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from platform import python_version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 LOCALHOST = "localhost"  #: the name of this machine where no inventory gives it another
-_READ_LIMIT = 1 << 16  #: bytes of one file: facts are short, and /proc/cpuinfo of a big machine is not
+READ_LIMIT = 1 << 16  #: bytes of one file: facts are short, and /proc/cpuinfo of a big machine is not
 
 
 @dataclass(frozen=True, slots=True)
 class LocalHost:
-    """Reads facts of this machine; the same three calls that a host across SSH answers."""
+    """Reads facts of this machine; the same calls that a host across SSH answers."""
 
     name: str = LOCALHOST
 
@@ -29,7 +31,7 @@ class LocalHost:
             for path in _matching(pattern):
                 try:
                     with Path(path).open("rb") as file:
-                        found[path] = file.read(_READ_LIMIT).decode("utf-8", "replace")
+                        found[path] = file.read(READ_LIMIT).decode("utf-8", "replace")
                 except OSError:
                     continue  # absent on this machine, or not ours to read: a missing fact, not an error
         return found
@@ -50,6 +52,26 @@ class LocalHost:
     def affinity(self) -> tuple[int, ...] | None:
         """CPU numbers that this process may run on, as the kernel says."""
         return tuple(sorted(os.sched_getaffinity(0)))
+
+    def disk(self, folder: Path) -> tuple[str, int, int] | None:
+        """(path, total bytes, free bytes) where `folder` is or will be made; None where that cannot be asked."""
+        for place in (folder, *folder.parents):
+            try:
+                usage = shutil.disk_usage(place)
+            except OSError:
+                continue  # not made yet: ask its parent
+            return str(place), usage.total, usage.free
+        return None
+
+    def software(self, packages: Iterable[str]) -> tuple[str, dict[str, str]]:
+        """Version of Python, and of those of the packages that are installed."""
+        found = {}
+        for name in packages:
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                continue
+        return python_version(), found
 
 
 def _matching(pattern: str) -> list[str]:

@@ -48,6 +48,10 @@ class Host:
     roles: tuple[str, ...] = ()  #: what may run there; empty means anything
     workdir: str | None = None  #: folder on the host for runs; none means the host's own default
     link: str = "lan"  #: `lan` or `wan`
+    ports: tuple[int, int] | None = None  #: first and last TCP port that a run may listen on; none: any
+    mpiexec: str | None = None  #: starts couriers on the host; none where it is looked for
+    mpi_abi: str | None = None  #: MPI library that mpi4py loads in place of its own, as MPI4PY_MPIABI names it
+    labels: tuple[str, ...] = ()  #: words of the site's own, shown and otherwise left alone
     groups: tuple[str, ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)  #: every variable of the host as written
     settings: Mapping[str, Setting] = field(default_factory=dict)  #: the same with their origins

@@ -86,6 +86,19 @@ def _network(node: Node) -> str:
         raise UnfitError(f"must be a network such as 10.0.0.0/24: {error}") from error
 
 
+def _ports(node: Node) -> tuple[int, int]:
+    match = re.fullmatch(r"([0-9]{1,5})-([0-9]{1,5})", text(node))
+    first, last = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1024 <= first <= last <= 65535:
+        raise UnfitError(f"must be a range of ports above 1023 such as 5000-5100, found '{node.text}'")
+    return first, last
+
+
+def _labels(node: Node) -> tuple[str, ...]:
+    items = node.items if node.items is not None else [node]
+    return tuple(dict.fromkeys(text(item) for item in items))
+
+
 def _timeout(node: Node) -> float:
     try:
         return seconds(node.text)
@@ -157,6 +170,10 @@ HONOURED: dict[str, Variable] = {
     "tianji_roles": Variable("roles", _roles),
     "tianji_workdir": Variable("workdir", text),
     "tianji_link": Variable("link", one_of("lan", "wan")),
+    "tianji_ports": Variable("ports", _ports),
+    "tianji_mpiexec": Variable("mpiexec", text),
+    "tianji_mpi_abi": Variable("mpi_abi", text),
+    "tianji_labels": Variable("labels", _labels),
     "tianji_host_keys": Variable("host_keys", one_of("strict", "accept-new")),
 }
 

@@ -14,7 +14,7 @@ from runtime.contract.sizes import resolve_sizes
 from tianjictl.hosts.local import LocalHost
 from tianjictl.profiling import store
 from tianjictl.profiling.facts.host import HostFacts, understand
-from tianjictl.profiling.facts.raw import disk_of, gather
+from tianjictl.profiling.facts.raw import gather
 from tianjictl.profiling.probing import measure
 from tianjictl.profiling.profile import ClusterProfile, HostProfile, profile_key
 
@@ -37,9 +37,9 @@ def measured_profile(
 ) -> ClusterProfile:
     """Measure this machine for `job` and keep the result in the cache; takes seconds."""
     sizes = measured_sizes(job, env)
-    place = disk_of(runs_home())
+    place = LocalHost().disk(runs_home())
     # Measured where checkpoints will lie, in a folder of its own: the run folder may not exist yet.
-    with tempfile.TemporaryDirectory(prefix=".measure-", dir=place.path if place else None) as folder:
+    with tempfile.TemporaryDirectory(prefix=".measure-", dir=place[0] if place else None) as folder:
         report = measure(measure_request(job, env, sizes, facts, Path(folder)), progress)
     profile = ClusterProfile(
         key=profile_key(facts, job, sizes),

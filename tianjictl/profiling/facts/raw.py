@@ -5,10 +5,6 @@ Gathering and understanding are apart so that a strange machine becomes a test b
 
 from __future__ import annotations
 
-import shutil
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from platform import python_version
 from typing import TYPE_CHECKING, Protocol
 
 from pydantic import Field
@@ -17,7 +13,8 @@ from runtime.contract.model import Document
 from tianjictl.profiling.facts.cgroups import cgroup_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 FILES = (
     "/proc/self/cgroup",
@@ -54,6 +51,10 @@ class FactReader(Protocol):
 
     def affinity(self) -> tuple[int, ...] | None: ...
 
+    def disk(self, folder: Path) -> tuple[str, int, int] | None: ...
+
+    def software(self, packages: Iterable[str]) -> tuple[str, dict[str, str]]: ...
+
 
 class RawDisk(Document):
     """Space of the file system that will hold the run folder; bytes."""
@@ -80,34 +81,14 @@ def gather(reader: FactReader, *, run_folder: Path, devices: bool = False) -> Ra
     files = reader.read(FILES)
     files |= reader.read(cgroup_files(files.get("/proc/self/cgroup", ""), files.get("/proc/self/mountinfo", "")))
     gpus = reader.run(GPU_COMMAND, timeout_s=10.0) if devices else None
+    python, packages = reader.software(PACKAGES)
+    disk = reader.disk(run_folder)
     return RawFacts(
         host=reader.name,
         files=files,
         commands={} if gpus is None else {" ".join(GPU_COMMAND): gpus},
         affinity=reader.affinity(),
-        disk=disk_of(run_folder),
-        python=python_version(),
-        packages=package_versions(),
+        disk=None if disk is None else RawDisk(path=disk[0], total_bytes=disk[1], free_bytes=disk[2]),
+        python=python,
+        packages=packages,
     )
-
-
-def package_versions() -> dict[str, str]:
-    """Installed versions of the packages whose change makes old measurements worthless."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def disk_of(folder: Path) -> RawDisk | None:
-    """Space where `folder` is or will be made; None where that cannot be asked."""
-    for place in (folder, *folder.parents):
-        try:
-            usage = shutil.disk_usage(place)
-        except OSError:
-            continue  # not made yet: ask its parent
-        return RawDisk(path=str(place), total_bytes=usage.total, free_bytes=usage.free)
-    return None
