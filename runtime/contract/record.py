@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pydantic import Field, JsonValue
+
 from runtime.contract.model import View
 from runtime.contract.states import RunState
 
 
+class NodeRecord(View):
+    """One node of a run: how its host is reached, and where the run lies on it."""
+
+    name: str
+    folder: str  #: of the run on that node, absolute
+    state: str  #: the node's folder for all runs and for what is staged, absolute
+    python: str  #: interpreter that runs the agent, absolute
+    pythonpath: str | None = None  #: where the staged runtime lies; none where it is installed
+    started: bool = False  #: an agent was started there in this attempt
+    host: dict[str, JsonValue] = Field(default_factory=dict)  #: the inventory's settings of the host, by field
+
+
 class RunRecord(View):
-    """Written by `launch`; rewritten (attempt + 1) by `resume`."""
+    """Written by `launch`; rewritten (attempt + 1) by `resume`, and when nodes join."""
 
     run_id: str
     name: str
@@ -20,6 +34,9 @@ class RunRecord(View):
     version: str
     attempt: int = 1
     resumed_from: str | None = None  #: the checkpoint folder this attempt started from
+    nodes: tuple[NodeRecord, ...] = ()  #: empty for a run on the operator's machine alone
+    head: str | None = None  #: the node with the coordinator, where there are nodes
+    endpoint: str | None = None  #: where its coordinator listens for the agents of other nodes
 
 
 class CompletionRecord(View):

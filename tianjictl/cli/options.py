@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,6 +26,16 @@ Set = Annotated[
 ]
 Oversubscribe = Annotated[
     bool, typer.Option("--oversubscribe", help="Let components share cores where there are too few.")
+]
+Inventory = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory",
+        "-i",
+        metavar="FILE",
+        envvar="TIANJICTL_INVENTORY",
+        help="Hosts to use; inventory/hosts.yaml if left out, else this machine.",
+    ),
 ]
 Profile = Annotated[str | None, typer.Option("--profile", metavar="FILE", help="A saved profile to plan from.")]
 
