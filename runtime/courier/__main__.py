@@ -1,4 +1,4 @@
-"""`mpiexec -n 1 python -m runtime.courier SOCKET`."""
+"""`python -m runtime.courier SOCKET`."""
 
 import sys
 import traceback

@@ -1,6 +1,6 @@
 """The courier component: takes orders from its agent, polls its links, beats its heart.
 
-    mpiexec -n 1 python -m runtime.courier SOCKET
+    python -m runtime.courier SOCKET
 
 SOCKET is the agent's, of type SEQPACKET; `orders.py` says what goes over it.
 """

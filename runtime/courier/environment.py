@@ -1,4 +1,4 @@
-"""How a courier is started: the environment that MPI needs and the command that makes it a world of its own."""
+"""The environment that MPI needs, and the command for libraries that must have their own launcher."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ from pathlib import Path
 TCP_PROVIDER = "tcp"
 
 
-def mpi_environment(*, interface: str | None = None, rdma: bool = False, abi: str | None = None) -> dict[str, str]:
+def mpi_environment(
+    *,
+    interface: str | None = None,
+    ports: tuple[int, int] | None = None,
+    rdma: bool = False,
+    abi: str | None = None,
+) -> dict[str, str]:
     """Variables to add to a courier's environment.
 
-    `interface` is the network device to use, such as "eth0". With `rdma` libfabric chooses among all of its providers,
-    else TCP is taken. `abi` names the MPI library that mpi4py loads in place of the one beside it.
+    `interface` is the network device to use, such as "eth0"; `ports` the first and the last TCP port to listen on.
+    With `rdma` libfabric chooses among all of its providers, else TCP is taken. `abi` names the MPI library that mpi4py
+    loads in place of the one beside it.
 
     The ofi netmod, because ucx was seen to crash when a peer dies.
     """
@@ -24,6 +31,8 @@ def mpi_environment(*, interface: str | None = None, rdma: bool = False, abi: st
         made["FI_PROVIDER"] = TCP_PROVIDER
     if interface is not None:
         made["FI_TCP_IFACE"] = made["FI_SOCKETS_IFACE"] = interface
+    if ports is not None:
+        made["FI_TCP_PORT_LOW_RANGE"], made["FI_TCP_PORT_HIGH_RANGE"] = map(str, ports)
     if abi is not None:
         made["MPI4PY_MPIABI"] = abi
     return made

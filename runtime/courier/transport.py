@@ -12,6 +12,7 @@ from pathlib import Path
 
 _CHOSEN = re.compile(r"^libfabric provider: (\S+)", re.MULTILINE)
 _RDMA_CLASS = Path("/sys/class/infiniband")
+SHARED_MEMORY = "/dev/shm/mpich_shm_"  #: start of the files by which MPICH's processes share a host's memory
 
 #: Start of a libfabric provider's name → what we call the transport.
 _NAMES = {
@@ -52,11 +53,16 @@ def captured_stdout() -> Iterator[Captured]:
         os.close(into)
 
 
+def mapped_files(start: str) -> list[Path]:
+    """Files that this process has mapped into its memory and whose path begins with `start`."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    paths = {line.split(maxsplit=5)[5] for line in lines if line.count("/")}
+    return [Path(path) for path in sorted(paths) if path.startswith(start)]
+
+
 def loaded_library(start: str) -> str | None:
     """File of a shared library that this process has loaded, by the start of its name; None if there is none."""
-    lines = Path("/proc/self/maps").read_text().splitlines()
-    paths = (line.split(maxsplit=5)[5] for line in lines if line.count("/"))
-    return next((path for path in paths if Path(path).name.startswith(start)), None)
+    return next((str(path) for path in mapped_files("/") if path.name.startswith(start)), None)
 
 
 def provider_in(summary: str) -> str:

@@ -1,4 +1,6 @@
-"""One setting of MPICH that must change while it runs, by MPI's tool interface, which mpi4py does not have.
+"""What must be asked of the MPI library itself, as mpi4py does not have it or does it in another way.
+
+One setting of MPICH must change while it runs, by MPI's tool interface.
 
 `Isend` hands a message to libfabric and tries again while that says "not now". To a dead peer it says so for ever, and
 the call would never return; while a connection is being made it also says so, and giving up then would break the join.
@@ -13,7 +15,16 @@ from contextlib import contextmanager
 
 _NAME = b"MPIR_CVAR_CH4_OFI_MAX_EAGAIN_RETRY"
 _FOR_EVER = -1
+_FUNNELED = 1  # only the thread that initialises calls MPI
 RETRIES = 5_000  #: ≈ 50 ms, after which a peer that takes nothing is given up
+
+
+def initialise(library: str | None) -> None:
+    """MPI_Init_thread without holding Python's lock, so that another thread can serve what MPI asks meanwhile."""
+    provided = ctypes.c_int()
+    code = ctypes.CDLL(library).MPI_Init_thread(None, None, _FUNNELED, ctypes.byref(provided))
+    if code != 0:
+        raise RuntimeError(f"MPI could not be initialised: error {code}")
 
 
 class Patience:

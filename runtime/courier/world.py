@@ -1,7 +1,7 @@
 """The MPI world of one courier, and how worlds meet. Importing this module initialises MPI.
 
-Each courier is a world of one process under `mpiexec -n 1`, so that no other's death is its own. Worlds meet by accept
-and connect, always with a time limit, and only when both sides have been told to: nobody else is served meanwhile.
+Each courier is a world of one process, so that no other's death is its own. Worlds meet by accept and connect, always
+with a time limit, and only when both sides have been told to: nobody else is served meanwhile.
 Errors are returned, never fatal. Nobody finalises: after a peer's death that may hang, so couriers end by `leave`.
 """
 
@@ -14,22 +14,29 @@ from typing import TYPE_CHECKING, NoReturn
 import mpi4py
 
 from runtime.courier.channel import LinkLostError
-from runtime.courier.transport import captured_stdout, loaded_library, provider_in
+from runtime.courier.transport import SHARED_MEMORY, captured_stdout, loaded_library, mapped_files, provider_in
 
-mpi4py.rc.finalize = False
-with captured_stdout() as _summary:  # with MPIR_CVAR_DEBUG_SUMMARY, MPICH says here which provider it has chosen
-    from mpi4py import MPI
+mpi4py.rc.initialize = mpi4py.rc.finalize = False
+from mpi4py import MPI  # noqa: E402 - it must not initialise by itself: it would hold Python's lock meanwhile
 
-from runtime.courier.mpi_channel import MpiChannel, first_line  # noqa: E402 - it imports MPI, and the first import is captured
-from runtime.courier.tuning import Patience  # noqa: E402 - likewise
+from runtime.courier.mpi_channel import MpiChannel, first_line  # noqa: E402 - it imports MPI too
+from runtime.courier.pmi import become_alone  # noqa: E402
+from runtime.courier.tuning import Patience, initialise  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_library = loaded_library("libmpi")
+with captured_stdout() as _summary:  # with MPIR_CVAR_DEBUG_SUMMARY, MPICH says here which provider it has chosen
+    become_alone()
+    initialise(_library)
+for _left in mapped_files(SHARED_MEMORY):
+    _left.unlink(missing_ok=True)  # made for neighbours in one's world, of which there are none, and never taken away
+
 #: The libfabric provider that MPI has chosen, such as "tcp" or "verbs;ofi_rxm"; "" if MPI did not say.
 PROVIDER = provider_in(_summary.text)
 
-_patience = Patience(loaded_library("libmpi"))
+_patience = Patience(_library)
 MPI.COMM_SELF.Set_errhandler(MPI.ERRORS_RETURN)
 MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)
 

@@ -1,4 +1,4 @@
-"""Real couriers for tests: each a process of its own under `mpiexec -n 1`, ordered about through its socket."""
+"""Real couriers for tests, ordered about through their sockets."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.courier.environment import alone, find_mpiexec, mpi_environment
 from runtime.courier.orders import (
     EVENTS,
     MESSAGE_BYTES,
@@ -26,6 +24,7 @@ from runtime.courier.orders import (
     OpenPort,
     Start,
 )
+from runtime.courier.starting import start_courier
 from runtime.memory.block import StatsBlock
 from runtime.memory.board import Board, BoardReader, BoardSpec, BoardWriter
 from runtime.memory.control import CONTROL_BYTES
@@ -34,7 +33,7 @@ from runtime.memory.ring import Consumer, Producer, Ring, RingSpec, read_ledger
 from runtime.memory.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from pydantic import BaseModel
 
@@ -55,7 +54,7 @@ def until(true: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) ->
 class RunningCourier:
     """One courier process and its agent's end of the socket."""
 
-    def __init__(self, folder: Path, name: str, *, prefix: Sequence[str] = (), interface: str = "lo", key: str = KEY):
+    def __init__(self, folder: Path, name: str, *, interface: str = "lo", key: str = KEY, **options: Any):
         self.name = name
         self.lost: list[Lost] = []
         path = folder / f"{name}.sock"
@@ -64,17 +63,8 @@ class RunningCourier:
         listener.bind(str(path))
         listener.listen(1)
         listener.settimeout(PATIENCE_S)
-        mpiexec = find_mpiexec()
-        assert mpiexec is not None
         self.log = folder / f"{name}.log"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*prefix, *alone(mpiexec, [sys.executable, "-m", "runtime.courier", str(path)])],
-                env={**os.environ, **mpi_environment(interface=interface)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        self.process = start_courier(path, self.log, interface=interface, **options)
         try:
             self._channel, _ = listener.accept()
         except TimeoutError as problem:
@@ -136,7 +126,7 @@ class RunningCourier:
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL to the courier itself; mpiexec then ends too."""
+        """SIGKILL to the courier itself."""
         self.signal(signal.SIGKILL)
         self.end()
 
