@@ -65,6 +65,7 @@ class HostPlan(Document):
     network: str | None = None  #: CIDR of the network that data and control messages take
     ports: tuple[int, int] | None = None  #: first and last TCP port it may listen on; none: any
     wan: bool = False  #: reached over a slow link: what goes there is compressed
+    leaving: bool = False  #: it is being emptied, and no node of the run any more when nothing is left there
 
 
 class Fingerprints(Document):
