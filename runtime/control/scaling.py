@@ -1,0 +1,95 @@
+"""What an operator who asks for another shape is answered, and the plan that follows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.contract.arrangement import ArrangementError, difference, is_settled, rearrange
+from runtime.contract.operator import Reply
+from runtime.contract.shape import Shape
+from runtime.contract.states import Dependencies, RunState
+
+if TYPE_CHECKING:
+    from runtime.contract.job import ElasticConfig
+    from runtime.contract.operator import Difference, ScaleRequest
+    from runtime.contract.plan import HostPlan, Plan
+
+CAN_SCALE = frozenset({RunState.RUNNING, RunState.DEGRADED})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The reply, and the plan to go on with; none where nothing changes."""
+
+    reply: Reply
+    plan: Plan | None = None
+    difference: Difference | None = None
+
+
+class RefusedError(Exception):
+    """Why a change is not made, and after a semicolon what to do, in words for the operator."""
+
+
+def answer(request: ScaleRequest, plan: Plan, *, state: RunState, away: frozenset[str] = frozenset()) -> Answer:
+    """The answer to a request to scale a run that works by `plan` and whose nodes `away` do not answer now."""
+    try:
+        _check(plan, state)
+        after = _changed(request, plan, away)
+    except RefusedError as refused:
+        return Answer(Reply(ok=False, error=str(refused)))
+    change = difference(plan, after)
+    reply = Reply(ok=True, data=change.model_dump(mode="json"))
+    unchanged = after is plan or request.dry_run
+    return Answer(reply, plan=None if unchanged else after, difference=change)
+
+
+def _check(plan: Plan, state: RunState) -> None:
+    if state not in CAN_SCALE:
+        raise RefusedError(f"the run is {state}: only one that trains can be scaled")
+    if plan.job.training.dependencies is Dependencies.STRICT:
+        raise RefusedError(
+            "training.dependencies is strict: who takes turns with whom is fixed; "
+            "stop the run and resume it with --shape"
+        )
+    if not is_settled(plan):
+        raise RefusedError(f"a change to {plan.shape} is still under way; try again when it is done")
+
+
+def _changed(request: ScaleRequest, plan: Plan, away: frozenset[str]) -> Plan:
+    shape = Shape.parse(plan.shape)
+    if request.shape is not None:
+        try:
+            shape = Shape.parse(request.shape)
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
+        check_bounds(shape, plan.job.elastic)
+    hosts = _hosts(request, plan)
+    try:
+        return rearrange(plan, shape, hosts=hosts, away=away, leave=frozenset(request.remove))
+    except ArrangementError as error:
+        raise RefusedError(f"{error.message}; {error.hint}") from error
+
+
+def _hosts(request: ScaleRequest, plan: Plan) -> tuple[HostPlan, ...]:
+    known = {host.name for host in plan.hosts}
+    for host in request.add:
+        if host.name in known:
+            raise RefusedError(f"{host.name} is a node of this run already")
+        known.add(host.name)
+    for name in request.remove:
+        if name not in known:
+            raise RefusedError(f"{name} is no node of this run; its nodes are {', '.join(sorted(known))}")
+    return (*plan.hosts, *request.add)
+
+
+def check_bounds(shape: Shape, elastic: ElasticConfig) -> None:
+    """Refuse what is outside the job's own range."""
+    if elastic.min is not None:
+        least = Shape.parse(elastic.min)
+        if shape.learners < least.learners or shape.actors < least.actors:
+            raise RefusedError(f"{shape} is below the job's elastic.min {least}")
+    if elastic.max is not None:
+        most = Shape.parse(elastic.max)
+        if shape.learners > most.learners or shape.actors > most.actors:
+            raise RefusedError(f"{shape} is above the job's elastic.max {most}")
