@@ -6,29 +6,23 @@ A change keeps what is healthy where it is. It comes in two revisions: the first
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from runtime.contract.arranging import (
-    Arranging,
-    even_targets,
-    least_actors,
-    names_used,
-    nearest_shape,
-)  # fmt: skip
+from runtime.contract.arranging import Arranging, check_actors, even_targets, least_actors, names_used
 from runtime.contract.difference import difference
-from runtime.contract.drafting import MOST_PER_CORE, NoRoomError
+from runtime.contract.drafting import NoRoomError
+from runtime.contract.fitting import ArrangementError, is_possible, unfit
 from runtime.contract.plan import Prediction
 from runtime.contract.shape import Shape
+from runtime.contract.spreading import spread
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runtime.contract.job import Job
-    from runtime.contract.plan import HostPlan, Placement, Plan, Sizes
+    from runtime.contract.plan import HostPlan, Placement, Plan
 
 __all__ = [
     "ArrangementError",
+    "can_hold",
     "difference",
     "is_settled",
     "least_actors",
@@ -38,25 +32,6 @@ __all__ = [
     "settle",
     "spread",
 ]
-
-
-class ArrangementError(ValueError):
-    """A change that cannot be made; `hint` says what could."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
-class LightCharges(Protocol):
-    """Shares of a core that the light components are charged."""
-
-    @property
-    def buffer(self) -> float: ...
-
-    @property
-    def evaluator(self) -> float: ...
 
 
 def rearrange(
@@ -86,13 +61,14 @@ def rearrange(
     except NoRoomError as error:
 
         def fits(other: Shape) -> bool:
-            try:
-                _arranged(plan, other, nodes, away, gone)
-            except NoRoomError:
-                return False
-            return True
+            return is_possible(lambda: _arranged(plan, other, nodes, away, gone))
 
-        raise _unfit(shape, error, plan.job, plan.sizes, nodes, fits) from error
+        raise unfit(shape, error, plan.job, plan.sizes, nodes, fits) from error
+
+
+def can_hold(plan: Plan, shape: Shape) -> bool:
+    """Whether the nodes of a plan, all of them there, have room for `shape`; quicker than `rearrange` where not."""
+    return is_possible(lambda: _arranged(plan, shape, plan.hosts, frozenset(), frozenset()))
 
 
 def settle(plan: Plan) -> Plan:
@@ -165,48 +141,6 @@ def present_shape(plan: Plan, away: frozenset[str] = frozenset()) -> Shape:
     return Shape(len(learners), len(actors))
 
 
-def spread(
-    job: Job,
-    sizes: Sizes,
-    shape: Shape,
-    hosts: tuple[HostPlan, ...],
-    *,
-    learner_threads: int = 1,
-    charges: LightCharges | None = None,
-) -> tuple[Placement, ...]:
-    """A first placement over many hosts, in the order learners, buffers, actors, evaluator.
-
-    The head, which is the first host, gets the first learner if it may. ArrangementError as in `rearrange`.
-    """
-
-    def placed(wanted: Shape) -> tuple[Placement, ...]:
-        change = Arranging(job, sizes, hosts)
-        change.threads = learner_threads
-        if charges is not None:
-            change.light = {Role.BUFFER: charges.buffer, Role.EVALUATOR: charges.evaluator}
-        _check_actors(wanted.actors, wanted.learners, change.least, sizes)
-        for group in range(wanted.learners):
-            change.add_learner(group, None, first=hosts[0].name if group == 0 else None)
-        change.add_actors({group: wanted.actors_of_group(group) for group in range(wanted.learners)})
-        change.add_buffers()
-        change.add_evaluator()
-        order = (Role.LEARNER, Role.BUFFER, Role.ACTOR, Role.EVALUATOR)
-        return tuple(sorted(change.shared_out(), key=lambda p: (order.index(p.role), p.index)))
-
-    try:
-        return placed(shape)
-    except NoRoomError as error:
-
-        def fits(other: Shape) -> bool:
-            try:
-                placed(other)
-            except NoRoomError:
-                return False
-            return True
-
-        raise _unfit(shape, error, job, sizes, hosts, fits) from error
-
-
 def _nodes(plan: Plan, hosts: tuple[HostPlan, ...] | None, leave: frozenset[str]) -> tuple[HostPlan, ...]:
     """All nodes until the change is settled: those that are left are still there, and marked."""
     wanted = {host.name: host for host in hosts or plan.hosts}
@@ -234,7 +168,7 @@ def _arranged(
     new = list(range(change.used.groups, change.used.groups + shape.learners - len(staying)))
     there = [group for group in staying if group not in lost] + new
     elsewhere = sum(len(change.staying(Role.ACTOR, group)) for group in staying if group in lost)
-    _check_actors(shape.actors - elsewhere, len(there), change.least, plan.sizes)
+    check_actors(shape.actors - elsewhere, len(there), change.least, plan.sizes)
     counts = {group: len(change.staying(Role.ACTOR, group)) for group in there}
     targets = even_targets(counts, shape.actors - elsewhere)
     for group, size in targets.items():
@@ -253,14 +187,6 @@ def _arranged(
 def _is_blind(evaluator: Placement, there: list[int], staying: list[int], away: frozenset[str]) -> bool:
     """Whether it waits for a policy that will not come. Where nothing is known of it, it may be as it should."""
     return evaluator.group not in (staying if evaluator.host in away else there)
-
-
-def _check_actors(actors: int, groups: int, least: int, sizes: Sizes) -> None:
-    if groups < 1:
-        raise NoRoomError("no node with a learner is there")
-    if actors < groups * least:
-        why = "" if least == 1 else f" to fill a batch of {sizes.fragments_per_batch} fragments"
-        raise NoRoomError(f"each learner needs {least} actor(s) or more{why}, and there would be {actors} for {groups}")
 
 
 def _donor(plan: Plan, change: Arranging, dead: frozenset[str]) -> int:
@@ -285,20 +211,3 @@ def _next(plan: Plan, change: Arranging, shape: str) -> Plan:
     )
     same = (made.shape, made.hosts, made.placements) == (plan.shape, plan.hosts, plan.placements)
     return plan if same else made.model_copy(update={"revision": plan.revision + 1})
-
-
-def _unfit(
-    shape: Shape,
-    error: NoRoomError,
-    job: Job,
-    sizes: Sizes,
-    hosts: tuple[HostPlan, ...],
-    fits: Callable[[Shape], bool],
-) -> ArrangementError:
-    """What is wrong with a shape, and the nearest one with which it would not be."""
-    cores = sum(len(host.cores) for host in hosts)
-    most = cores * MOST_PER_CORE if job.distributed.oversubscribe else cores
-    found = nearest_shape(fits, shape, least=least_actors(sizes), most=most)
-    if found is None:
-        return ArrangementError(f"{shape} does not fit: {error}", hint="no shape fits: add a host")
-    return ArrangementError(f"{shape} does not fit: {error}", hint=f"{found} is the nearest shape that fits")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.contract.drafting import HEAVY, Draft, NoRoomError
 from runtime.contract.plan import HostPlan, NamesUsed, Placement
-from runtime.contract.shape import Shape, share
+from runtime.contract.shape import share
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
@@ -222,28 +222,10 @@ def even_targets(counts: dict[int, int], total: int) -> dict[int, int]:
     return {group: share(total, len(order), position) for position, group in enumerate(order)}
 
 
-def nearest_shape(fits: Callable[[Shape], bool], wanted: Shape, *, least: int, most: int) -> Shape | None:
-    """The shape nearest to `wanted` that fits, of those with as many learners or fewer; none where none does.
-
-    `least`: actors of a group; `most`: heavy components that could fit at all.
-    """
-    best: Shape | None = None
-
-    def distance(shape: Shape) -> tuple[int, int]:
-        learners = abs(wanted.learners - shape.learners)
-        return learners + abs(wanted.actors - shape.actors), learners
-
-    for learners in range(min(wanted.learners, most), 0, -1):
-        if best is not None and wanted.learners - learners >= distance(best)[0]:
-            break
-        fewest = least * learners
-        if not fits(Shape(learners, fewest)):
-            continue
-        low, high = fewest, max(fewest, min(wanted.actors, most))
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if fits(Shape(learners, middle)) else (low, middle - 1)
-        found = Shape(learners, low)
-        if best is None or distance(found) < distance(best):
-            best = found
-    return best
+def check_actors(actors: int, groups: int, least: int, sizes: Sizes) -> None:
+    """NoRoomError where a group would have too few actors to fill a batch."""
+    if groups < 1:
+        raise NoRoomError("no node with a learner is there")
+    if actors < groups * least:
+        why = "" if least == 1 else f" to fill a batch of {sizes.fragments_per_batch} fragments"
+        raise NoRoomError(f"each learner needs {least} actor(s) or more{why}, and there would be {actors} for {groups}")
