@@ -15,6 +15,7 @@ ENTRIES = {
     "measure": "runtime.measure.command",
     "eval": "runtime.components.evaluation",
     "checkpoints": "runtime.checkpoint.command",
+    "ask": "runtime.control.relay",
 }
 
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runtime.contract.files import append_line
+from runtime.contract.log_files import tail
 from runtime.contract.view import Event
 from tianjictl.cli.logs import time_of
-from tianjictl.runs.logfiles import tail
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_json_holds_every_promised_key(run, tianjictl):
     assert set(document["data"]["freshness"]["version_lag"]) == {"mean", "p50", "p95", "max"}
     assert set(document["data"]["components"][0]) >= COMPONENT_KEYS
     assert set(document["data"]["hosts"][0]) >= {"name", "state", "heartbeat_age_s", "clock_offset_s"}
-    assert set(document["data"]["links"][0]) == {"from", "to", "transport", "mb_per_s", "state"}
+    assert {"from", "to", "transport", "mb_per_s", "state"} <= set(document["data"]["links"][0])
 
 
 def test_json_holds_the_newest_twenty_events(run, tianjictl):

@@ -6,25 +6,24 @@ import re
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 
+from runtime.contract.log_files import wants
 from runtime.contract.plan import Plan
 from tianjictl.cli.keys import keyboard
 from tianjictl.cli.options import Json, OptionalRun, parse_seconds
 from tianjictl.cli.output import emit_json, note, safe
 from tianjictl.errors import UsageProblem
 from tianjictl.runs.client import observe
-from tianjictl.runs.logfiles import LogFile, Tail, log_files, tail
+from tianjictl.runs.logfiles import LogReader, Piece
 from tianjictl.runs.registry import Run, find_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?)(Z|[+-]\d\d:?\d\d)?")
 _ALL = 1 << 62
+_NOBODY = "-"  #: no component is called so
 _LOOK_EVERY_S = 0.2
 
 
@@ -48,14 +47,13 @@ def logs(
 ) -> None:
     """Print the logs of a run, component by component, across all attempts."""
     found = find_run(run)
-    wanted = _Filter(found, component or [], host)
     oldest = None if since is None else datetime.now(UTC) - timedelta(seconds=parse_seconds(since, "--since"))
-    files = wanted.of(log_files(found.paths))
-    if not files and (component or host):
+    reader = _reader(found, component or [], host)
+    read = reader.more(lines, whole=follow)
+    if not read and (component or host):
         sought = " or ".join(component or [str(host)])
         raise UsageProblem(f"{found.run_id} has no log of {sought}", hint=f"it has logs of {_known(found)}")
-    ends = {file: tail(file.path, _ALL if lines is None else lines, whole=follow) for file in files}
-    shown = _newest(ends, lines, oldest)
+    shown = _newest(read, lines, oldest)
     if json:
         if follow:
             raise UsageProblem("logs --json answers one document, which --follow never ends")
@@ -65,52 +63,50 @@ def logs(
     for name, attempt, line in shown:
         _print(name, attempt, line)
     if follow:
-        _follow(found, wanted, {file.path: read.end for file, read in ends.items()})
-    elif not files:
+        _follow(found, reader)
+    elif not read:
         note(f"{found.run_id} has written no logs")
 
 
-class _Filter:
-    """Which components are meant: by name or role, and by host."""
-
-    def __init__(self, run: Run, names: list[str], host: str | None) -> None:
-        self._names = set(names)
-        self._on_host = None if host is None else _placed_on(run, host)
-
-    def of(self, files: Iterable[LogFile]) -> list[LogFile]:
-        return [file for file in files if self._wants(file.component)]
-
-    def _wants(self, component: str) -> bool:
-        if self._on_host is not None and component not in self._on_host:
-            return False
-        return not self._names or component in self._names or component.rpartition("-")[0] in self._names
+def _reader(run: Run, names: list[str], host: str | None) -> LogReader:
+    """Reads what is meant: components by name or role, and what ran on a host."""
+    if host is None:
+        return LogReader(run, chosen=names, lost=note)
+    if run.nodes:
+        known = [node.name for node in run.nodes]
+        if host not in known:
+            raise UsageProblem(f"{run.run_id} does not run on {host}", hint=f"--host {' or '.join(known)}")
+        return LogReader(run, chosen=names, node=host, lost=note)
+    placed = _placed_on(run, host)
+    return LogReader(run, chosen=[name for name in placed if wants(name, names)] or [_NOBODY], lost=note)
 
 
-def _placed_on(run: Run, host: str) -> set[str]:
+def _placed_on(run: Run, host: str) -> list[str]:
     try:
         plan = Plan.model_validate_json(run.paths.plan.read_bytes())
     except (OSError, ValidationError) as error:
         raise UsageProblem(f"the plan of {run.run_id} cannot be read, so --host has no meaning") from error
     if host not in {known.name for known in plan.hosts}:
         raise UsageProblem(f"{run.run_id} does not run on {host}", hint=f"--host {plan.hosts[0].name}")
-    return {placement.name for placement in plan.placements if placement.host == host}
+    return [placement.name for placement in plan.placements if placement.host == host]
 
 
-def _newest(read: dict[LogFile, Tail], lines: int | None, oldest: datetime | None) -> list[tuple[str, int, str]]:
+def _newest(read: list[Piece], lines: int | None, oldest: datetime | None) -> list[tuple[str, int, str]]:
     """The lines to print: of each component the newest `lines`, none older than `oldest`."""
     by_component: dict[str, list[tuple[str, int, str]]] = {}
-    for file, end in read.items():
-        fresh = _young(end.lines, file, oldest)
-        by_component.setdefault(file.component, []).extend((file.component, file.attempt, line) for line in fresh)
+    for piece in read:
+        fresh = _young(piece, oldest)
+        by_component.setdefault(piece.component, []).extend((piece.component, piece.attempt, line) for line in fresh)
     limit = _ALL if lines is None else lines
     return [entry for entries in by_component.values() for entry in (entries[-limit:] if limit else [])]
 
 
-def _young(lines: list[str], file: LogFile, oldest: datetime | None) -> list[str]:
+def _young(piece: Piece, oldest: datetime | None) -> list[str]:
     """The lines from the first that is not too old; a line without a time of its own goes with the one before it."""
+    lines = piece.lines
     if oldest is None:
         return lines
-    if datetime.fromtimestamp(file.path.stat().st_mtime, UTC) < oldest:
+    if datetime.fromtimestamp(piece.changed, UTC) < oldest:
         return []
     for index, line in enumerate(lines):
         stamp = time_of(line)
@@ -130,24 +126,17 @@ def time_of(line: str) -> datetime | None:
         return None
 
 
-def _follow(run: Run, wanted: _Filter, read: dict[object, int]) -> None:
+def _follow(run: Run, reader: LogReader) -> None:
     """Print what is appended, and new files, until the run has ended."""
-    partial: dict[object, bytes] = {}
     next_look = 0.0
     with keyboard() as keys:
         while True:
             # Asked before the last read, so that what is written just before the end is not missed.
             ended = time.monotonic() >= next_look and observe(run, timeout_s=1.0).ended
             next_look = max(next_look, time.monotonic() + 1.0) if time.monotonic() >= next_look else next_look
-            for file in wanted.of(log_files(run.paths)):
-                with file.path.open("rb") as opened:
-                    opened.seek(read.get(file.path, 0))
-                    data = partial.pop(file.path, b"") + opened.read()
-                    read[file.path] = opened.tell()
-                *complete, rest = data.split(b"\n")
-                partial[file.path] = rest
-                for line in complete:
-                    _print(file.component, file.attempt, line.decode(errors="replace"))
+            for piece in reader.more():
+                for line in piece.lines:
+                    _print(piece.component, piece.attempt, line)
             sys.stdout.flush()
             if ended or keys.key(_LOOK_EVERY_S) == "q":
                 return
@@ -158,4 +147,5 @@ def _print(component: str, attempt: int, line: str) -> None:
 
 
 def _known(run: Run) -> str:
-    return ", ".join(dict.fromkeys(file.component for file in log_files(run.paths))) or "none"
+    pieces = LogReader(run, lost=lambda _why: None).more(0)
+    return ", ".join(dict.fromkeys(piece.component for piece in pieces)) or "none"

@@ -114,5 +114,5 @@ def missing(view: RunView) -> str:
 
 def _words_of(run: Run, view: RunView) -> str:
     silent = {c.name for c in view.components if c.state not in (ComponentState.RUNNING, ComponentState.PENDING)}
-    words = last_words(run.paths, silent or {"agent", "coordinator"})
+    words = last_words(run, silent or {"agent", "coordinator"})
     return "\n" + "\n".join(f"  {line}" for line in words) if words else ""

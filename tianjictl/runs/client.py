@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from runtime.contract.operator import ViewRequest, ask
+from runtime.contract.files import write_whole
+from runtime.contract.operator import Reply, ViewRequest, ask
 from runtime.contract.plan import Plan
+from runtime.contract.relay import RelayQuestion
 from runtime.contract.states import TERMINAL_RUN_STATES, ComponentState, RunState
 from runtime.contract.view import RunView, ShapeView
 from tianjictl.errors import TianjiError
+from tianjictl.runs.access import head_place
 
 if TYPE_CHECKING:
     from runtime.contract.model import Document
     from runtime.contract.record import CompletionRecord
+    from tianjictl.runs.access import Place
     from tianjictl.runs.registry import Run
 
 ANSWER_WITHIN_S = 3.0
@@ -40,6 +45,9 @@ class Picture:
 
 def observe(run: Run, *, now: datetime | None = None, timeout_s: float = ANSWER_WITHIN_S) -> Picture:
     """The newest picture of the run; never fails, and never passes off an old view as a new one."""
+    place = head_place(run)
+    if place is not None:
+        return _observe_there(run, place, now=now or datetime.now(UTC), timeout_s=timeout_s)
     completion = run.completion()
     problem = None
     if completion is None:
@@ -62,6 +70,48 @@ def observe(run: Run, *, now: datetime | None = None, timeout_s: float = ANSWER_
         now=now or datetime.now(UTC),
         problem=problem,
     )
+
+
+def _observe_there(run: Run, place: Place, *, now: datetime, timeout_s: float) -> Picture:
+    """The same of a run whose head is another machine. What is heard is kept here, for when nobody answers."""
+    completion = run.completion()
+    if completion is not None:
+        view = stored_view(run) or blank_view(run)
+        return judge(view, completion, alive=False, now=now, problem=None)
+    view_request = ViewRequest().model_dump(mode="json")
+    try:
+        answer = place.ask(RelayQuestion(request=view_request, timeout_s=timeout_s, status=True))
+    except TianjiError as error:  # whether it lives is not known: what was last heard is shown as old
+        view = stored_view(run) or blank_view(run)
+        return judge(view, None, alive=True, now=now, problem=error.message)
+    heard, problem = answer.view, answer.problem
+    if answer.reply is not None:
+        try:
+            heard = RunView.model_validate(answer.reply.data)
+        except ValidationError as error:
+            problem = f"the coordinator's answer makes no sense ({error.error_count()} errors)"
+    live = answer.reply is not None and problem is None
+    completion = _of_this_attempt(run, answer.completion)
+    _keep(run, heard, completion)
+    view = heard or stored_view(run) or blank_view(run)
+    if live and completion is None:
+        return Picture(view, 0.0, live=True, ended=view.state in TERMINAL_RUN_STATES)
+    told = None if problem is None else f"the coordinator of {run.run_id} on {place.node.name} {problem}"
+    alive = answer.agent_pid is not None or run.being_started()
+    return judge(view, completion, alive=alive, now=now, problem=told)
+
+
+def _of_this_attempt(run: Run, completion: CompletionRecord | None) -> CompletionRecord | None:
+    return completion if completion is not None and completion.attempt >= run.attempt else None
+
+
+def _keep(run: Run, view: RunView | None, completion: CompletionRecord | None) -> None:
+    """Copies of what was heard, in the operator's folder; the completion record last, as nobody asks after it."""
+    with suppress(OSError):  # a full disk here is no reason to show nothing
+        if view is not None:
+            write_whole(run.paths.view, view.model_dump_json() + "\n")
+        if completion is not None:
+            write_whole(run.paths.completion, completion.model_dump_json(indent=2) + "\n")
 
 
 def judge(
@@ -95,15 +145,27 @@ def nobody_there(view: RunView) -> RunView:
 
 def request(run: Run, message: Document, *, timeout_s: float = ANSWER_WITHIN_S) -> object:
     """Ask the run's coordinator and return the data of its answer; TianjiError where it refuses or does not answer."""
+    place = head_place(run)
+    reply = _ask_here(run, message, timeout_s) if place is None else _ask_there(run, place, message, timeout_s)
+    if not reply.ok:
+        raise TianjiError(f"the coordinator of {run.run_id} refused: {reply.error or 'no reason given'}")
+    return reply.data
+
+
+def _ask_there(run: Run, place: Place, message: Document, timeout_s: float) -> Reply:
+    answer = place.ask(RelayQuestion(request=message.model_dump(mode="json"), timeout_s=timeout_s))
+    if answer.reply is None:
+        raise TianjiError(f"the coordinator of {run.run_id} on {place.node.name} {answer.problem or 'does not answer'}")
+    return answer.reply
+
+
+def _ask_here(run: Run, message: Document, timeout_s: float) -> Reply:
     try:
-        reply = ask(run.paths.control_socket, message, timeout_s=timeout_s)
+        return ask(run.paths.control_socket, message, timeout_s=timeout_s)
     except TimeoutError as error:
         raise TianjiError(f"the coordinator of {run.run_id} did not answer within {timeout_s:g} s") from error
     except (OSError, ValidationError) as error:
         raise TianjiError(f"the coordinator of {run.run_id} does not answer: {_why(error)}") from error
-    if not reply.ok:
-        raise TianjiError(f"the coordinator of {run.run_id} refused: {reply.error or 'no reason given'}")
-    return reply.data
 
 
 def stored_view(run: Run) -> RunView | None:

@@ -1,80 +1,92 @@
-"""The log files of a run: one for each life of each component."""
+"""What the components of a run wrote, on whichever of its nodes, and their last words."""
 
 from __future__ import annotations
 
-import os
-import re
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runtime.contract.log_files import Piece, natural, read_on
+from runtime.contract.paths import RunPaths
+from runtime.contract.relay import LogQuestion, RelayQuestion
+from tianjictl.errors import TianjiError
+from tianjictl.runs.access import folder_here, place_of
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Collection
 
-    from runtime.contract.paths import RunPaths
+    from runtime.contract.record import NodeRecord
+    from tianjictl.runs.registry import Run
 
-_NAME = re.compile(r"(?P<component>.+?)(?:\.(?P<attempt>\d+))?\.log")
-_BLOCK = 65536
+__all__ = ["LogReader", "Piece", "last_words"]
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class LogFile:
-    """What one life of a component wrote; attempt 0 where one file takes all lives, as for the agent."""
-
-    component: str
-    attempt: int
-    path: Path
+_OF_EVERY_NODE = ("agent", "forkserver", "courier.", "coordinator")  #: names that more than one node may have
 
 
-def log_files(paths: RunPaths) -> list[LogFile]:
-    """All log files, by component, then attempt. A component's name sorts by its number: actor-2 before actor-10."""
-    names = paths.logs.iterdir() if paths.logs.is_dir() else ()
-    matches = ((_NAME.fullmatch(path.name), path) for path in names)
-    found = [LogFile(match["component"], int(match["attempt"] or 0), path) for match, path in matches if match]
-    return sorted(found, key=lambda file: (_natural(file.component), file.attempt))
+class LogReader:
+    """Reads the logs of a run, and on from there with each further call; one stretch for each file.
 
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """The last lines of a file, and the offset at which they end: what comes later begins there."""
-
-    lines: list[str]
-    end: int
-
-
-def tail(path: Path, lines: int, *, whole: bool = False) -> Tail:
-    """The last `lines` lines of a file, read from its end; an unreadable file has none.
-
-    With `whole` a last line that is not finished is left for later.
+    A node that cannot be asked is told to `lost` once, and left out until it answers.
     """
-    data, end = b"", 0
-    try:
-        with path.open("rb") as file:
-            position = end = file.seek(0, os.SEEK_END)
-            while position > 0 and data.count(b"\n") <= lines:
-                step = min(_BLOCK, position)
-                position -= step
-                file.seek(position)
-                data = file.read(step) + data
-    except OSError:
-        return Tail([], end)
-    if whole and not data.endswith(b"\n"):
-        data, _, unfinished = data.rpartition(b"\n")
-        end -= len(unfinished)
-    found = data.decode(errors="replace").removesuffix("\n").split("\n") if data else []
-    return Tail(found[-lines:] if lines else [], end)
+
+    def __init__(
+        self, run: Run, *, chosen: Collection[str] = (), node: str | None = None, lost: Callable[[str], None]
+    ) -> None:
+        self._run = run
+        self._chosen = tuple(chosen)
+        self._nodes = [each for each in run.nodes if node is None or each.name == node]
+        self._lost = lost
+        self._told: set[str] = set()
+        self._ends: dict[str, dict[str, int]] = {}  #: by node, then file
+
+    def more(self, lines: int | None = None, *, whole: bool = True) -> list[Piece]:
+        """What is new; of files seen for the first time the last `lines` (all of them without a number)."""
+        if not self._run.nodes:
+            return self._read("", self._run.paths, lines, whole)
+        pieces = [piece for node in self._nodes for piece in self._of(node, lines, whole)]
+        return sorted(pieces, key=lambda piece: (natural(piece.component), piece.attempt))
+
+    def _of(self, node: NodeRecord, lines: int | None, whole: bool) -> list[Piece]:
+        here = folder_here(self._run, node)
+        try:
+            if here is not None:
+                pieces = self._read(node.name, RunPaths(here), lines, whole)
+            else:
+                pieces = self._fetch(node, lines, whole)
+        except TianjiError as error:
+            if node.name not in self._told:
+                self._told.add(node.name)
+                self._lost(f"the logs of {node.name} cannot be read: {error.message}")
+            return []
+        self._told.discard(node.name)
+        several = len(self._run.nodes) > 1
+        return [replace(piece, component=_named(piece.component, node.name)) if several else piece for piece in pieces]
+
+    def _read(self, node: str, paths: RunPaths, lines: int | None, whole: bool) -> list[Piece]:
+        ends = self._ends.setdefault(node, {})
+        pieces = read_on(paths.logs, ends, lines=lines, chosen=self._chosen, whole=whole)
+        ends.update((piece.name, piece.end) for piece in pieces)
+        return pieces
+
+    def _fetch(self, node: NodeRecord, lines: int | None, whole: bool) -> list[Piece]:
+        ends = self._ends.setdefault(node.name, {})
+        asked = LogQuestion(ends=ends, lines=lines, chosen=self._chosen, whole=whole)
+        answer = place_of(self._run, node).ask(RelayQuestion(logs=asked))
+        pieces = [
+            Piece(piece.component, piece.attempt, piece.name, piece.changed, piece.end, list(piece.lines))
+            for piece in answer.logs
+        ]
+        ends.update((piece.name, piece.end) for piece in pieces)
+        return pieces
 
 
-def last_words(paths: RunPaths, components: set[str], *, lines: int = 12) -> list[str]:
+def last_words(run: Run, components: Collection[str], *, lines: int = 12) -> list[str]:
     """The end of the newest non-empty log of each of `components`, each line led by the component's name."""
-    newest: dict[str, LogFile] = {}
-    for file in log_files(paths):
-        if file.component in components and file.path.stat().st_size > 0:
-            newest[file.component] = file
-    return [
-        f"{file.component}.{file.attempt}: {line}" for file in newest.values() for line in tail(file.path, lines).lines
-    ]
+    newest: dict[str, Piece] = {}
+    for piece in LogReader(run, chosen=components, lost=lambda _why: None).more(lines, whole=False):
+        if piece.lines:
+            newest[piece.component] = piece
+    return [f"{piece.component}.{piece.attempt}: {line}" for piece in newest.values() for line in piece.lines]
 
 
-def _natural(name: str) -> tuple[str, int]:
-    stem, _, number = name.rpartition("-")
-    return (stem, int(number)) if number.isdigit() else (name, -1)
+def _named(component: str, node: str) -> str:
+    return f"{component}@{node}" if component.startswith(_OF_EVERY_NODE) else component

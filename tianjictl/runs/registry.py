@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from runtime.contract.record import NodeRecord
+
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -47,6 +49,16 @@ class Run:
     def created_at(self) -> datetime:
         return self.record.created_at if self.record else _EPOCH
 
+    @property
+    def nodes(self) -> tuple[NodeRecord, ...]:
+        """Its nodes; none where it runs on the operator's machine alone."""
+        return self.record.nodes if self.record else ()
+
+    @property
+    def head(self) -> NodeRecord | None:
+        """The node with the coordinator, where there are nodes."""
+        return next((node for node in self.nodes if self.record and node.name == self.record.head), None)
+
     def completion(self) -> CompletionRecord | None:
         """How the current attempt ended, if it has; a record of an earlier attempt does not count."""
         try:
@@ -70,7 +82,7 @@ class Run:
         return _is_locked(self.paths.root)
 
     def alive(self) -> bool:
-        """Whether anything of this run is at work: its agent, or a launcher that is starting one."""
+        """Whether anything of this run is at work here: its agent, or a launcher that is starting one."""
         return self.agent_pid() is not None or self.being_started()
 
 
@@ -129,8 +141,24 @@ def find_run(wanted: str | None, home: Path | None = None) -> Run:
 
 def live_run_named(name: str, home: Path | None = None) -> Run | None:
     """The living run of this name, if there is one; one that has noted its end is only leaving."""
-    namesakes = (run for run in list_runs(home) if run.name == name)
-    return next((run for run in namesakes if run.completion() is None and run.alive()), None)
+    namesakes = (run for run in list_runs(home) if run.name == name and run.completion() is None)
+    return next((run for run in namesakes if run.alive() or _lives_elsewhere(run)), None)
+
+
+def _lives_elsewhere(run: Run) -> bool:
+    """Whether the agent of a run lives on another machine; no where nobody answers for it."""
+    if not run.nodes:
+        return False
+    from runtime.contract.relay import RelayQuestion
+    from tianjictl.errors import TianjiError
+    from tianjictl.runs.access import head_place
+
+    place = head_place(run)
+    try:
+        answer = None if place is None else place.ask(RelayQuestion(status=True))
+    except TianjiError:
+        return False
+    return answer is not None and answer.completion is None and answer.agent_pid is not None
 
 
 @contextmanager
