@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.contract.plan import Fingerprints, HostPlan
+from runtime.contract.sizes import SizesError
+from runtime.contract.states import Role
 from tianjictl.errors import UsageProblem
 from tianjictl.hosts.local import LOCALHOST
+from tianjictl.launching.local_plan import refuse_what_looks_frozen, with_counts
+from tianjictl.planning.build import make_plan
+from tianjictl.planning.over_hosts import NodeProblem, plan_over
+from tianjictl.planning.problem import host_problem, make_problem, rates_of
+from tianjictl.profiling.networks import choose_networks
+from tianjictl.profiling.nodes import look_at
+from tianjictl.profiling.probing import EnvProbe
+from tianjictl.profiling.profile import digest_of, inventory_digest, job_digest
+from tianjictl.profiling.rates import known_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
     from runtime.contract.plan import Plan
     from tianjictl.hosts.types import Host, Inventory
+    from tianjictl.planning.problem import Rates
+    from tianjictl.profiling.rates import KnownRates
+    from tianjictl.profiling.remote_facts import NodeFacts
     from tianjictl.remote.base import Connection
 
 
@@ -60,4 +76,73 @@ def plan_for(
     looked at, and UsageProblem if two names are one machine, a host has no address in its network, the environment
     cannot be made, or the job's sizes contradict each other.
     """
-    raise NotImplementedError
+    job = with_counts(job, shape, oversubscribe=oversubscribe)
+    hosts = [host for host in inventory.hosts if host.name in connections]
+    first = head_of(hosts, head)
+    ordered = [first, *(host for host in hosts if host is not first)]
+    try:
+        with EnvProbe(job.env) as probe:
+            progress(f"looking at {len(ordered)} host{'' if len(ordered) == 1 else 's'}")
+            nodes = look_at(ordered, connections)
+            return plan_of(nodes, job, probe.spec(progress), profile_path=profile_path)
+    except SizesError as error:
+        raise UsageProblem(error.message, hint=error.hint) from error
+
+
+def plan_of(nodes: Sequence[NodeFacts], job: Job, env: EnvSpec, *, profile_path: Path | None = None) -> Plan:
+    """The plan over hosts that have been looked at, the head first; raises as `plan_for` does, and SizesError."""
+    networks, notes = choose_networks(nodes, nodes[0].host.name)
+    rates = known_rates(nodes, job, env, profile_path)
+    prints = Fingerprints(job=job_digest(job), inventory=nodes_digest(nodes, networks), profile=rates.digest)
+    stated = [host_plan(node, networks[node.host.name]) for node in nodes]
+    if len(nodes) == 1:
+        problem = make_problem(job, env, nodes[0].facts, rates.reports.get(nodes[0].host.name))
+        plan = make_plan(problem, job, env, prints)
+        told = plan.hosts[0].model_dump(include={"name", "cores", "oversubscription"})
+        plan = plan.model_copy(update={"hosts": (stated[0].model_copy(update=told),)})
+    else:
+        problems = [
+            NodeProblem(host_problem(node.facts), told, _rates(rates, node), link_speed(node, told.network))
+            for node, told in zip(nodes, stated, strict=True)
+        ]
+        plan = plan_over(problems, job, env, prints, (*notes, *rates.notes))
+    refuse_what_looks_frozen(plan)
+    return plan
+
+
+def host_plan(node: NodeFacts, network: str | None) -> HostPlan:
+    """What a plan says of a host before anything is placed there."""
+    host = node.host
+    return HostPlan(
+        name=host.name,
+        cores=node.facts.cpu.usable,
+        roles=tuple(Role(role) for role in host.roles),
+        network=network,
+        ports=host.ports,
+        wan=host.link == "wan",
+    )
+
+
+def nodes_digest(nodes: Sequence[NodeFacts], networks: Mapping[str, str | None]) -> str:
+    """Fingerprint of every host, by name: what it has, and what the inventory says of it."""
+
+    def digest(node: NodeFacts) -> str:
+        host = node.host
+        said = [host.roles, host.ports, host.link, networks[host.name], node.identity]
+        return digest_of([inventory_digest(node.facts), said])[:12]
+
+    return " ".join(f"{node.host.name}={digest(node)}" for node in nodes)
+
+
+def link_speed(node: NodeFacts, network: str | None) -> float | None:
+    """MB/s of the interface in a network; none where the driver does not tell."""
+    if network is None:
+        return None
+    names = {address.interface for address in node.network.addresses if address.inside(network)}
+    speeds = [nic.mbit_per_s for nic in node.facts.nics if nic.name in names and nic.mbit_per_s is not None]
+    return min(speeds) / 8 if speeds else None
+
+
+def _rates(known: KnownRates, node: NodeFacts) -> Rates | None:
+    report = known.reports.get(node.host.name)
+    return None if report is None else rates_of(report)

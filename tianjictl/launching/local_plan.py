@@ -46,11 +46,7 @@ def plan_for_this_machine(
     Raises `tianjictl.errors.Infeasible` if no placement exists and `tianjictl.errors.UsageProblem` if the environment
     cannot be made or the job's sizes contradict each other.
     """
-    try:
-        wanted = None if shape is None else Shape.parse(shape)
-    except ValueError as error:
-        raise UsageProblem(f"--shape: {error}") from error
-    job = _with_counts(job, wanted, oversubscribe=oversubscribe)
+    job = with_counts(job, shape, oversubscribe=oversubscribe)
     try:
         with EnvProbe(job.env) as probe:
             facts = local_facts()
@@ -100,11 +96,15 @@ def progress_line(step: MeasureProgress) -> str:
     return f"measuring {step.doing} ({step.done + 1}/{step.total})"
 
 
-def _with_counts(job: Job, shape: Shape | None, *, oversubscribe: bool) -> Job:
+def with_counts(job: Job, shape: str | None, *, oversubscribe: bool) -> Job:
     """The job as asked for on the command line: the plan's job says what really runs."""
+    try:
+        wanted = None if shape is None else Shape.parse(shape)
+    except ValueError as error:
+        raise UsageProblem(f"--shape: {error}") from error
     changes: dict[str, object] = {}
-    if shape is not None:
-        changes |= {"learners": shape.learners, "actors": shape.actors}
+    if wanted is not None:
+        changes |= {"learners": wanted.learners, "actors": wanted.actors}
     if oversubscribe:
         changes["oversubscribe"] = True
     if not changes:

@@ -79,8 +79,16 @@ def sharing_of(problem: Problem, choice: Choice) -> Sharing:
 
 
 def is_oversubscribed(problem: Problem, choice: Choice) -> bool:
-    """Whether more whole cores are asked for than there are."""
-    return choice.cores > problem.num_cores
+    """Whether more whole cores are asked for than there are, or than roles leave to them."""
+    return choice.cores > problem.num_cores or not fits_hosts(problem, choice)
+
+
+def fits_hosts(problem: Problem, choice: Choice) -> bool:
+    """Whether several hosts can hold it on cores of their own: a learner inside one host, and all where they may be."""
+    return not problem.pools or (
+        choice.learners <= problem.learner_room(choice.learner_cores)
+        and choice.actors <= min(problem.cores_for_actors, problem.actor_room(choice.learners, choice.learner_cores))
+    )
 
 
 def oversubscription(problem: Problem, choice: Choice) -> float:
@@ -98,6 +106,7 @@ def fits(problem: Problem, choice: Choice) -> bool:
         choice.learners <= choice.actors
         and choice.learner_cores <= cores
         and choice.cores <= room
+        and (fits_hosts(problem, choice) or (problem.oversubscribe and problem.cores_for_actors > 0))
         and problem.fits_memory(choice.learners, choice.actors)
         and problem.within_bounds(choice.learners, choice.actors)
     )

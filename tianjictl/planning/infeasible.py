@@ -12,7 +12,7 @@ from tianjictl.planning.greedy import smallest
 from tianjictl.planning.problem import MOST_PER_CORE
 
 if TYPE_CHECKING:
-    from tianjictl.planning.problem import Problem
+    from tianjictl.planning.problem import Pool, Problem
 
 
 def refuse_what_cannot_fit(problem: Problem) -> None:
@@ -32,6 +32,8 @@ def nearest_shape(problem: Problem, asked: Choice) -> Shape | None:
     free = replace(problem, learners=None, actors=None, least=None, most=None)
     for learners in range(min(asked.learners, problem.num_cores * MOST_PER_CORE), 0, -1):
         room = problem.num_cores * (MOST_PER_CORE if problem.oversubscribe else 1) - learners * asked.learner_cores
+        if problem.pools and not problem.oversubscribe:
+            room = min(room, problem.cores_for_actors, problem.actor_room(learners, asked.learner_cores))
         most = min(asked.actors, room, _actors_in_memory(problem, learners))
         if most >= learners and fits(free, Choice(learners, asked.learner_cores, most)):
             return Shape(learners, most)
@@ -56,6 +58,8 @@ def _conflicts(problem: Problem, asked: Choice) -> list[str]:
         found.append(f"{needed}; {host} has {cores}, and at most {MOST_PER_CORE} components may share one: {most}")
     elif not problem.oversubscribe and asked.cores > cores:
         found.append(f"{needed}; {host} has {cores} usable{_quota(problem)}")
+    elif problem.pools and not problem.oversubscribe:
+        found += _role_conflicts(problem, asked)
     if asked.learner_cores > cores:
         found.append(f"distributed.learner_cores is {asked.learner_cores}; {host} has {cores} usable cores")
     if not problem.fits_memory(asked.learners, asked.actors):
@@ -63,7 +67,33 @@ def _conflicts(problem: Problem, asked: Choice) -> list[str]:
         found.append(f"{asked.shape} needs about {_gib(need)} of memory; {host} allows {_gib(have)}")
     if not problem.within_bounds(asked.learners, asked.actors):
         found.append(f"{asked.shape} is outside elastic.min..max ({problem.least or '-'}..{problem.most or '-'})")
-    return found or [f"{asked.shape} does not fit {host}"]
+    found = found or [f"{asked.shape} does not fit {host}"]
+    return [*found, *(_told(pool) for pool in problem.pools)]
+
+
+def _role_conflicts(problem: Problem, asked: Choice) -> list[str]:
+    """What does not fit although there are cores enough: a learner in one host, and each role where it may be."""
+    found = []
+    each, room = asked.learner_cores, problem.learner_room(asked.learner_cores)
+    if asked.learners > room:
+        able = ", ".join(f"{pool.name} ({pool.cores})" for pool in problem.pools if pool.learners) or "no host"
+        found.append(
+            f"{asked.shape} needs {asked.learners} learners of {each} core{'s' if each > 1 else ''} inside one host "
+            f"each; only {able} may hold learners, {room} of them"
+        )
+    beside = min(problem.cores_for_actors, problem.actor_room(asked.learners, each))
+    if asked.actors > beside and asked.learners <= room:
+        able = ", ".join(f"{pool.name} ({pool.cores})" for pool in problem.pools if pool.actors) or "no host"
+        found.append(
+            f"{asked.shape} needs {asked.actors} cores for actors; only {able} may hold actors, and beside the "
+            f"learners there is room for {max(0, beside)}"
+        )
+    return found
+
+
+def _told(pool: Pool) -> str:
+    held = [word for word, may in (("learners", pool.learners), ("actors", pool.actors)) if may]
+    return f"{pool.name}: {pool.cores} core{'s' if pool.cores != 1 else ''} for {' and '.join(held) or 'neither'}"
 
 
 def _hint(problem: Problem, asked: Choice) -> str:

@@ -25,20 +25,20 @@ def place(problem: Problem, choice: Choice) -> tuple[Placement, ...]:
     share = sharing.factor
     free = sorted(problem.host.cores, key=lambda core: (core.thread, core.numa, core.cpu))
     if sharing.exclusive:
-        learners = [_take(free, choice.learner_cores) for _ in range(choice.learners)]
+        learners = [take(free, choice.learner_cores) for _ in range(choice.learners)]
     else:
-        learners = _dealt_or_floating(free, choice.learners, choice.learner_cores)
+        learners = dealt_or_floating(free, choice.learners, choice.learner_cores)
     actors, spare = _actor_cores(problem, choice, free, learners)
     light = choice.learners * problem.charges.buffer + (problem.charges.evaluator if problem.evaluator else 0.0)
-    floating = _numbers(spare if spare and light <= len(spare) else free)
+    floating = numbers(spare if spare and light <= len(spare) else free)
     made = _Maker(problem.host.name)
     learner_share = choice.learner_cores * (1.0 if sharing.exclusive else share)
     for group, cores in enumerate(learners):
-        made.add(Role.LEARNER, group, group, _numbers(cores), learner_share, threads=choice.learner_cores)
+        made.add(Role.LEARNER, group, group, numbers(cores), learner_share, threads=choice.learner_cores)
     for group in range(choice.learners):
         made.add(Role.BUFFER, group, group, floating, share * problem.charges.buffer)
-    for index, (group, numbers) in enumerate(actors):
-        made.add(Role.ACTOR, index, group, numbers, share)
+    for index, (group, pins) in enumerate(actors):
+        made.add(Role.ACTOR, index, group, pins, share)
     if problem.evaluator:
         made.add(Role.EVALUATOR, 0, 0, floating, share * problem.charges.evaluator)
     return tuple(made.placements)
@@ -66,7 +66,7 @@ class _Maker:
         )
 
 
-def _take(free: list[Core], count: int) -> list[Core]:
+def take(free: list[Core], count: int) -> list[Core]:
     """Remove and return `count` cores: from the NUMA node they fill best, from several only where none has enough."""
     room: dict[int, int] = {}
     for core in free:
@@ -83,7 +83,7 @@ def _take(free: list[Core], count: int) -> list[Core]:
     return taken
 
 
-def _dealt_or_floating(cores: Sequence[Core], learners: int, count: int) -> list[list[Core]]:
+def dealt_or_floating(cores: Sequence[Core], learners: int, count: int) -> list[list[Core]]:
     """Cores of learners that have to share: dealt round and round if that comes out even, else all for each."""
     if learners * count % len(cores):
         return [list(cores)] * learners
@@ -101,14 +101,14 @@ def _actor_cores(
     groups = [g for g in range(choice.learners) for _ in range(choice.shape.actors_of_group(g))]
     if not is_oversubscribed(problem, choice):
         left = list(free)
-        placed = [(group, _numbers([_nearest(left, learners[group])])) for group in groups]
+        placed = [(group, numbers([nearest(left, learners[group])])) for group in groups]
         return placed, left
     if choice.actors % len(free) == 0:
         return [(group, (free[index % len(free)].cpu,)) for index, group in enumerate(groups)], []
-    return [(group, _numbers(free)) for group in groups], []
+    return [(group, numbers(free)) for group in groups], []
 
 
-def _nearest(left: list[Core], learner: list[Core]) -> Core:
+def nearest(left: list[Core], learner: list[Core]) -> Core:
     """Remove and return the free core nearest to a learner: its NUMA node first."""
     home = {core.numa for core in learner}
     found = min(left, key=lambda core: (core.numa not in home, core.thread, core.numa, core.cpu))
@@ -116,5 +116,6 @@ def _nearest(left: list[Core], learner: list[Core]) -> Core:
     return found
 
 
-def _numbers(cores: Sequence[Core]) -> tuple[int, ...]:
+def numbers(cores: Sequence[Core]) -> tuple[int, ...]:
+    """The operating system's numbers of these cores, rising, each once."""
     return tuple(sorted({core.cpu for core in cores}))

@@ -33,6 +33,7 @@ class Charges:
     buffer: float = 0.25  #: used until its cost per sample is measured
     evaluator: float = 0.25
     node: float = 0.1  #: agent and coordinator together
+    link: float = 0.2  #: couriers at both ends of a host's link to the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,21 @@ class HostProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """One of several hosts: how many cores it has, and what may run there. A buffer goes with its learner."""
+
+    name: str
+    cores: int
+    learners: bool = True
+    actors: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """What to place and where. None for a count means: choose it."""
+    """What to place and where. None for a count means: choose it.
+
+    With `pools` the host stands for several: it has their cores, and what fits it must fit them too.
+    """
 
     host: HostProblem
     learners: int | None
@@ -94,6 +108,7 @@ class Problem:
     memory: MemoryNeeds
     rates: Rates | None = None
     charges: Charges = Charges()
+    pools: tuple[Pool, ...] = ()  #: the hosts, where there are several
 
     @property
     def num_cores(self) -> int:
@@ -106,7 +121,9 @@ class Problem:
     @property
     def fixed_light(self) -> float:
         """The same without the buffers."""
-        return self.charges.node + (self.charges.evaluator if self.evaluator else 0.0)
+        links = max(0, len(self.pools) - 1)
+        nodes = self.charges.node * (links + 1) + self.charges.link * links
+        return nodes + (self.charges.evaluator if self.evaluator else 0.0)
 
     def learner_core_choices(self) -> tuple[int, ...]:
         """Cores per learner that may be chosen: only counts whose speed is known."""
@@ -114,7 +131,28 @@ class Problem:
             return (self.learner_cores,)
         if self.rates is None:
             return (1,)
-        return tuple(count for count, _ in self.rates.learner_samples_per_s if count <= self.num_cores) or (1,)
+        most = max((pool.cores for pool in self.pools if pool.learners), default=self.num_cores)
+        return tuple(count for count, _ in self.rates.learner_samples_per_s if count <= most) or (1,)
+
+    def learner_room(self, learner_cores: int) -> int:
+        """How many learners the hosts can hold, each inside one of them and on cores of its own."""
+        if not self.pools:
+            return self.num_cores // learner_cores
+        return sum(pool.cores // learner_cores for pool in self.pools if pool.learners)
+
+    def only_for_learners(self, learner_cores: int) -> int:
+        """How many learners fit hosts that no actor may use."""
+        return sum(pool.cores // learner_cores for pool in self.pools if pool.learners and not pool.actors)
+
+    @property
+    def cores_for_actors(self) -> int:
+        """Cores of hosts that may hold actors, as if no learner were there."""
+        return sum(pool.cores for pool in self.pools if pool.actors) if self.pools else self.num_cores
+
+    def actor_room(self, learners: int, learner_cores: int) -> int:
+        """How many actors find a core of their own beside so many learners."""
+        beside = max(0, learners - self.only_for_learners(learner_cores))
+        return self.cores_for_actors - beside * learner_cores
 
     def fits_memory(self, learners: int, actors: int) -> bool:
         return self.memory.of(learners, actors) <= self.usable_memory
@@ -133,20 +171,31 @@ class Problem:
 
 def make_problem(job: Job, env: EnvSpec, facts: HostFacts, measured: MeasureReport | None) -> Problem:
     """State the problem of placing `job` on one host; SizesError where the job's sizes contradict each other."""
+    host = host_problem(facts)
+    return problem_of(job, env, host, None if measured is None else rates_of(measured))
+
+
+def host_problem(facts: HostFacts) -> HostProblem:
+    """What one host has."""
+    return HostProblem(
+        name=facts.name,
+        cores=facts.cpu.usable_cores,
+        capacity=min(facts.cpu.capacity, float(len(facts.cpu.usable))),
+        memory_bytes=facts.memory.limit_bytes,
+    )
+
+
+def problem_of(job: Job, env: EnvSpec, host: HostProblem, rates: Rates | None, pools: tuple[Pool, ...] = ()) -> Problem:
+    """The same for what is known of a host, or of several taken together."""
     wanted = job.distributed
     learners = wanted.learners if isinstance(wanted.learners, int) else None
     actors = wanted.actors if isinstance(wanted.actors, int) else None
     # Sizes grow with the counts: those of an absurd request would make even the nearest sensible shape look too large.
-    most = len(facts.cpu.usable) * MOST_PER_CORE
+    most = len(host.cores) * MOST_PER_CORE
     shape = Shape(min(learners or 1, most), min(max(actors or 1, learners or 1), most))
     fixed = learners is not None and actors is not None
     return Problem(
-        host=HostProblem(
-            name=facts.name,
-            cores=facts.cpu.usable_cores,
-            capacity=min(facts.cpu.capacity, float(len(facts.cpu.usable))),
-            memory_bytes=facts.memory.limit_bytes,
-        ),
+        host=host,
         learners=learners,
         actors=actors,
         learner_cores=wanted.learner_cores if isinstance(wanted.learner_cores, int) else None,
@@ -157,7 +206,8 @@ def make_problem(job: Job, env: EnvSpec, facts: HostFacts, measured: MeasureRepo
         trained_per_step=trained_per_step(job),
         turns=job.training.dependencies is not Dependencies.RELAXED,
         memory=memory_needs(env, resolve_sizes(job, shape, env), on_policy=job.on_policy),
-        rates=None if measured is None else rates_of(measured),
+        rates=rates,
+        pools=pools,
     )
 
 

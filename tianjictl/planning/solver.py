@@ -6,7 +6,7 @@ Variables: G learners with c cores each, N actors, and the throughput T in a uni
     T ≤ ratio·r_A·N                       actors, a core each
     T·(1/r_A + b)/ratio + light ≤ M − G·c core time of everything that is no learner
     T·b/ratio ≤ G                         receivers, a core each
-    G ≤ N,  N + G·c ≤ M,  memory, elastic range
+    G ≤ N,  N + G·c ≤ M,  memory, elastic range, what each host may hold where there are several
 
 Lexicographic: the largest T (equal means: to a millionth), then the fewest cores, then the fewest learners, then the
 fewest actors. One worker, a fixed seed and a limit in deterministic time give the same answer on every run.
@@ -89,6 +89,8 @@ def _model(cp_model: Any, problem: Problem, rates: Rates) -> _Model:
     learner_cores = sum(c * count for c, (_, count) in with_cores.items())
     model.add(learners <= actors)
     model.add(learner_cores + actors <= cores)
+    if problem.pools:
+        _limit_hosts(model, problem, actors, with_cores)
     _limit_throughput(model, problem, rates, unit, throughput, learners, actors, with_cores)
     step = unit / ratio  # environment steps per second that one unit of T needs
     work = _ceil(_CORE * step * per_step)
@@ -103,6 +105,15 @@ def _model(cp_model: Any, problem: Problem, rates: Rates) -> _Model:
     memory, room = problem.memory, problem.usable_memory
     model.add(memory.learner * learners + memory.actor * actors <= room - memory.once)
     return _Model(model, learners, actors, learner_cores + actors, throughput, with_cores)
+
+
+def _limit_hosts(model: Any, problem: Problem, actors: Any, with_cores: dict[int, tuple[Any, Any]]) -> None:
+    """Several hosts: a learner is inside one of them, and learners that share hosts with actors take their cores."""
+    model.add(actors <= problem.cores_for_actors)
+    for c, (chosen, count) in with_cores.items():
+        model.add(count <= problem.learner_room(c))
+        room = problem.cores_for_actors + c * problem.only_for_learners(c)
+        model.add(actors + c * count <= room).only_enforce_if(chosen)
 
 
 def _limit_throughput(
