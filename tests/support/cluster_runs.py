@@ -18,8 +18,29 @@ from runtime.contract.operator import ViewRequest, ask
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from support.pretend_hosts import PretendHosts
+
 ROOT = Path(__file__).resolve().parents[2]
 LOOK_EVERY_S = 0.03
+
+#: A training that takes its time: environments sleep, so that many actors make sense on few cores.
+STEADY = {
+    "env": {"id": "CartPole-v1", "num_envs": 8, "delay_us": 20_000},
+    "algorithm": {"name": "ppo", "rollout": 16},
+    "distributed": {"learners": 2, "actors": 8, "oversubscribe": True},
+    "training": {"stop": {"wall_time": "10m"}},
+    "checkpoint": {"every": "5s"},
+    "elastic": {"min": "L1A2", "max": "L4A16"},
+}
+
+
+def socket_of(hosts: PretendHosts, run: str) -> Path:
+    """The control socket on the head: the files of pretend hosts are this machine's."""
+    return hosts.workdir(0) / "nodes" / hosts.name(0) / run / "control.sock"
+
+
+def nothing_left(hosts: PretendHosts, run: str) -> bool:
+    return all(hosts.processes_of(number, run) == [] for number in range(hosts.count))
 
 
 class Operator:
