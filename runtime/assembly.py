@@ -27,7 +27,7 @@ from runtime.memory.control import ControlBlock
 from runtime.memory.ring import Consumer, Producer
 from runtime.models.spec import NetworkSpec
 from runtime.replay.memory import Replay
-from runtime.resources import BLOCKS, CONTROL
+from runtime.resources import CONTROL
 from runtime.seeding import seed_sequence
 
 if TYPE_CHECKING:
@@ -47,10 +47,17 @@ class Assembly:
     """Builds any component of one plan over one node's resources."""
 
     def __init__(
-        self, plan: Plan, resources: Resources, paths: RunPaths, *, run_attempt: int, resume_from: Path | None
+        self,
+        plan: Plan,
+        node: str,
+        resources: Resources,
+        paths: RunPaths,
+        *,
+        run_attempt: int,
+        resume_from: Path | None,
     ) -> None:
         self.plan = plan
-        self.wiring = names.wire(plan)
+        self.wiring = names.wire(plan, node)
         self.control = ControlBlock(resources.segment(CONTROL))
         self._resources = resources
         self._paths = paths
@@ -64,9 +71,9 @@ class Assembly:
         }
 
     @staticmethod
-    def wiring_of(plan: Plan) -> names.Wiring:
+    def wiring_of(plan: Plan, node: str) -> names.Wiring:
         """What has to be allocated before an assembly can be made."""
-        return names.wire(plan)
+        return names.wire(plan, node)
 
     def build(self, name: str, attempt: int) -> Component:
         """A component of the plan, ready to `start`; `attempt` counts its lives from 1."""
@@ -75,7 +82,7 @@ class Assembly:
 
     def block(self, name: str) -> StatsBlock:
         """The heartbeat and stats block of a component."""
-        return StatsBlock(self._resources.segment(BLOCKS), self.wiring.block_index(name))
+        return StatsBlock(self._resources.segment(names.block_of(name)))
 
     def _seed(self, placement: Placement, attempt: int) -> np.random.SeedSequence:
         return seed_sequence(self.plan.job.training.seed, placement.role, placement.index, self._life(attempt))

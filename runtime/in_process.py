@@ -43,12 +43,15 @@ class InProcessRun:
     """All components of a plan over the memory of this process."""
 
     def __init__(self, plan: Plan, paths: RunPaths, *, run_attempt: int = 1, resume_from: Path | None = None) -> None:
+        plan = _on_one_node(plan)
         self.plan = plan
         self.paths = paths
         self.resources = Resources.create(
-            Assembly.wiring_of(plan), shared=False, base_env_steps=env_steps_at(resume_from)
+            Assembly.wiring_of(plan, plan.head), shared=False, base_env_steps=env_steps_at(resume_from)
         )
-        self.assembly = Assembly(plan, self.resources, paths, run_attempt=run_attempt, resume_from=resume_from)
+        self.assembly = Assembly(
+            plan, plan.head, self.resources, paths, run_attempt=run_attempt, resume_from=resume_from
+        )
         self.components: dict[str, Component] = {p.name: self.assembly.build(p.name, 1) for p in plan.placements}
         self._returns: deque[float] = deque(maxlen=100)
         self._seen = dict.fromkeys(self.components, 0)
@@ -105,6 +108,12 @@ class InProcessRun:
             updates=self.total(Role.LEARNER, "updates"),
             elapsed_s=elapsed_s,
         )
+
+
+def _on_one_node(plan: Plan) -> Plan:
+    """The same components, all of them on the head."""
+    placements = tuple(p.model_copy(update={"host": plan.head}) for p in plan.placements)
+    return plan.model_copy(update={"placements": placements, "hosts": plan.hosts[:1]})
 
 
 def run_until_stop(run: InProcessRun, say: Callable[[str], None], look: Callable[[], None] = lambda: None) -> str:

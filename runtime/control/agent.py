@@ -37,7 +37,8 @@ from runtime.control.component_machine import RECEIVER_STALL_S, step
 from runtime.control.sampling import Sampler
 from runtime.memory.block import StatsBlock
 from runtime.memory.control import Command, ControlBlock
-from runtime.resources import BLOCKS, CONTROL
+from runtime.resources import CONTROL
+from runtime.wiring import block_of
 
 if TYPE_CHECKING:
     from runtime.contract.messages import CoordinatorMessage
@@ -79,9 +80,8 @@ class Agent:
         self._node = node
         self._version = version
         self._control = ControlBlock(resources.segment(CONTROL))
-        segment = resources.segment(BLOCKS)
-        self._blocks = {name: StatsBlock(segment, index) for index, name in enumerate(wiring.components)}
-        self._lives = {p.name: Life.of(p.name, p.role, plan.job.health) for p in plan.placements}
+        self._blocks = {name: StatsBlock(resources.segment(block_of(name))) for name in wiring.components}
+        self._lives = {p.name: Life.of(p.name, p.role, plan.job.health) for p in plan.on(node)}
         self._sampler = Sampler(wiring, resources, self._blocks)
         self._events: list[Event] = []
         self._event_number = 0
@@ -91,6 +91,7 @@ class Agent:
         self._pidfds: dict[str, int] = {}
         self._stop_wanted: str | None = None
         self._stop_asked = False
+        self._greeted = True  # nothing is owed to the coordinator yet
         # What others are silent for counts only while this process itself is awake.
         self._looked_at = time.monotonic()
         self._coordinator_silent_s = 0.0
@@ -106,7 +107,7 @@ class Agent:
             ready = self._wire.wait(wait_s, [] if self._forkserver_lost else [self._forks.fileno()])
             if ready:
                 self._hear_forkserver()
-            for message in self._wire.receive():
+            for message, _ in self._wire.receive():
                 self._obey(message)
             now = time.monotonic()
             if now >= next_look:
@@ -115,8 +116,11 @@ class Agent:
 
     def _greet(self) -> None:
         """A coordinator that has just begun gets its time to answer, and hears what the last one may have missed."""
-        self._wire.send(Hello(node=self._node, pid=os.getpid(), version=self._version))
+        self._greeted = self._say_hello()
         self._coordinator_silent_s, self._stop_asked = 0.0, False
+
+    def _say_hello(self) -> bool:
+        return self._wire.send(Hello(node=self._node, pid=os.getpid(), version=self._version))
 
     # -- what is seen
 
@@ -134,6 +138,8 @@ class Agent:
         if self._keeper.look(now, self._coordinator_silent_s):
             self._log("coordinator.restarted", "the coordinator was gone and has been started again", None, None)
             self._greet()
+        if not self._greeted:  # no coordinator was there to hear it
+            self._greeted = self._say_hello()
         if self._stop_wanted is not None and not self._stop_asked:
             self._stop_asked = self._wire.send(AskStop(node=self._node, reason=self._stop_wanted))
         self._report(now)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _SOCKET_WITHIN_S = 20.0
 _LEAVE_WITHIN_S = 30.0
 _LOCK_WITHIN_S = 1.0
-NODE = "localhost"
 
 
 def main(argv: list[str]) -> int:
@@ -66,10 +65,11 @@ def _answer(content: dict[str, object]) -> None:
 def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
+    from runtime.contract.record import RunRecord
     from runtime.contract.run_mark import mark_process
     from runtime.control.agent import Agent
     from runtime.control.coordinator_keeper import CoordinatorKeeper
-    from runtime.control.wire import AgentWire, make_keys
+    from runtime.control.wire import AgentWire, ipc_endpoint, make_keys
     from runtime.wiring import wire
 
     paths = RunPaths(root)
@@ -79,14 +79,16 @@ def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
     make_keys(paths.keys)
     keeper = CoordinatorKeeper(paths)
     plan = Plan.model_validate_json(paths.plan.read_bytes())
-    wiring = wire(plan)
+    record = RunRecord.model_validate_json(paths.record.read_bytes())
+    node = plan.hosts[0].name
+    wiring = wire(plan, node)
     resources = _allocate(wiring, resume_from)
-    forks.set_up(root, resume_from, resources)
-    agent_wire = AgentWire(paths, NODE)
+    forks.set_up(root, node, record.attempt, resume_from, resources)
+    agent_wire = AgentWire(paths.keys, node, ipc_endpoint(paths))
     _await_socket(paths, keeper)
     _answer({"ready": True})
     _leave_terminal(paths)
-    agent = Agent(plan, paths, wiring, resources, forks, agent_wire, keeper, node=NODE, version=version("tianjictl"))
+    agent = Agent(plan, paths, wiring, resources, forks, agent_wire, keeper, node=node, version=version("tianjictl"))
     agent.run()
     agent_wire.close()
     forks.hang_up(_LEAVE_WITHIN_S)
@@ -101,7 +103,7 @@ def _tidy(paths: RunPaths, resume_from: Path | None) -> None:
 
     for folder in (paths.logs, paths.checkpoints):
         folder.mkdir(exist_ok=True)
-    for stale in (paths.orphaned, paths.control_socket):
+    for stale in (paths.orphaned, paths.control_socket, paths.wire_port):
         stale.unlink(missing_ok=True)
     if resume_from is not None:
         set_aside_newer(paths.checkpoints, resume_from)

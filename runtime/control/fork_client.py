@@ -43,13 +43,24 @@ class ForkClient:
         """Readable when there is a message to receive."""
         return self._end.fileno()
 
-    def set_up(self, root: Path, resume_from: Path | None, resources: Resources) -> None:
-        """Hand over the run and all its descriptors."""
-        protocol.send(self._end, protocol.Setup(root=str(root), resume_from=str(resume_from) if resume_from else None))
+    def set_up(self, root: Path, node: str, attempt: int, resume_from: Path | None, resources: Resources) -> None:
+        """Hand over the run and all its descriptors; the plan lies in the folder `root`. `attempt` is the run's."""
+        setup = protocol.Setup(
+            root=str(root), node=node, attempt=attempt, resume_from=str(resume_from) if resume_from else None
+        )
+        protocol.send(self._end, setup)
         self._lifeline = os.pipe2(os.O_CLOEXEC)
         names, descriptors = resources.descriptors()
         names += ["lifeline:r", "lifeline:w"]
         protocol.send_descriptors(self._end, names, [*descriptors, *self._lifeline])
+
+    def extend(self, names: list[str], descriptors: list[int]) -> None:
+        """Hand over more of them, for all who are forked from now on; names and order as `Resources.descriptors`."""
+        protocol.send_descriptors(self._end, names, descriptors)
+
+    def forget(self, names: list[str]) -> None:
+        """What is named is gone; who holds it already keeps it."""
+        protocol.send_forget(self._end, names)
 
     def spawn(self, component: str, attempt: int) -> None:
         """Order a fork; answered by `Forked` or `ForkFailed`."""

@@ -10,23 +10,38 @@ from pydantic import Field, TypeAdapter
 from runtime.contract.model import Document
 
 _MAX_MESSAGE_BYTES = 1 << 16
-_MAX_DESCRIPTORS = 200  # the kernel passes at most 253 in one message
+_MAX_DESCRIPTORS = 200  # the kernel passes at most 253 in one message; as many names are well below 64 KiB
 
 
 class Setup(Document):
-    """The run to serve. Its descriptors follow in `Descriptors` messages, the last of which has `more` false."""
+    """The run to serve, whose plan lies in its folder.
+
+    Its descriptors follow in `Descriptors` messages, the last of which has `more` false.
+    """
 
     kind: Literal["setup"] = "setup"
     root: str
+    node: str
+    attempt: int  #: of the run
     resume_from: str | None = None
 
 
 class Descriptors(Document):
-    """Names for the descriptors that travel with this message; `lifeline:r` and `lifeline:w` are among them."""
+    """Names for the descriptors that travel with this message.
+
+    With `Setup`, `lifeline:r` and `lifeline:w` are among them; later they are what a new revision of the plan adds.
+    """
 
     kind: Literal["descriptors"] = "descriptors"
     names: tuple[str, ...]
     more: bool
+
+
+class Forget(Document):
+    """Close descriptors that are named: nobody who is forked from now on has a use for them."""
+
+    kind: Literal["forget"] = "forget"
+    names: tuple[str, ...]
 
 
 class SpawnOrder(Document):
@@ -71,7 +86,7 @@ class Gone(Document):
     status: int
 
 
-Message = Setup | Descriptors | SpawnOrder | Ready | Forked | ForkFailed | Gone
+Message = Setup | Descriptors | Forget | SpawnOrder | Ready | Forked | ForkFailed | Gone
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 
@@ -91,6 +106,12 @@ def send_descriptors(end: socket.socket, names: list[str], descriptors: list[int
         stop = start + _MAX_DESCRIPTORS
         chunk = Descriptors(names=tuple(names[start:stop]), more=stop < len(names))
         send(end, chunk, descriptors[start:stop])
+
+
+def send_forget(end: socket.socket, names: list[str]) -> None:
+    """Name any number of descriptors to close, in as many messages as it takes."""
+    for start in range(0, len(names), _MAX_DESCRIPTORS):
+        send(end, Forget(names=tuple(names[start : start + _MAX_DESCRIPTORS])))
 
 
 def receive(end: socket.socket) -> tuple[Message | None, list[int]]:

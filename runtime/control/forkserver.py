@@ -20,7 +20,7 @@ from runtime.contract.plan import Plan
 from runtime.contract.run_mark import mark_process
 from runtime.control import fork_protocol as protocol
 from runtime.control.orphans import wind_up
-from runtime.control.process import run_component
+from runtime.control.process import RunOnNode, run_component
 from runtime.models.engine import engine_of
 from runtime.resources import Resources
 
@@ -38,10 +38,9 @@ class Child:
 class Forkserver:
     """Serves one run."""
 
-    def __init__(self, channel: socket.socket, paths: RunPaths, resume_from: Path | None, resources: Resources) -> None:
+    def __init__(self, channel: socket.socket, run: RunOnNode, resources: Resources) -> None:
         self._channel = channel
-        self._paths = paths
-        self._resume_from = resume_from
+        self._run = run
         self._resources = resources
         self._children: dict[int, Child] = {}
         self._lifeline = (resources.raw("lifeline:r"), resources.raw("lifeline:w"))
@@ -57,29 +56,35 @@ class Forkserver:
                 if descriptor in self._children:
                     self._reap(self._children.pop(descriptor))
                 elif not self._obey():
-                    wind_up(
-                        self._paths, self._resources, {child.pid: child.component for child in self._children.values()}
-                    )
+                    children = {child.pid: child.component for child in self._children.values()}
+                    wind_up(self._run, self._resources, children)
                     return
 
     def _obey(self) -> bool:
-        message, _ = protocol.receive(self._channel)
-        if message is None:
-            return False
-        assert isinstance(message, protocol.SpawnOrder)
+        message, descriptors = protocol.receive(self._channel)
+        match message:
+            case protocol.SpawnOrder():
+                self._fork(message)
+            case protocol.Descriptors(names=names):
+                self._resources.take(names, descriptors)
+            case protocol.Forget(names=names):
+                self._resources.forget(names)
+            case _:
+                return False
+        return True
+
+    def _fork(self, order: protocol.SpawnOrder) -> None:
+        name, attempt = order.component, order.attempt
         try:
             pid = os.fork()
         except OSError as error:
-            self._say(
-                protocol.ForkFailed(component=message.component, attempt=message.attempt, reason=error.strerror or "")
-            )
-            return True
+            self._say(protocol.ForkFailed(component=name, attempt=attempt, reason=error.strerror or ""))
+            return
         if pid == 0:
-            self._become(message)
+            self._become(order)
         pidfd = os.pidfd_open(pid)
-        self._children[pidfd] = Child(message.component, message.attempt, pid, pidfd)
-        self._say(protocol.Forked(component=message.component, attempt=message.attempt, pid=pid))
-        return True
+        self._children[pidfd] = Child(name, attempt, pid, pidfd)
+        self._say(protocol.Forked(component=name, attempt=attempt, pid=pid))
 
     def _become(self, order: protocol.SpawnOrder) -> None:
         """In the child: drop what is the forkserver's, run the component, leave without any cleanup of the parent's."""
@@ -89,9 +94,7 @@ class Forkserver:
             for pidfd in self._children:
                 os.close(pidfd)
             os.close(self._lifeline[1])
-            code = run_component(
-                order.component, order.attempt, self._paths, self._resume_from, self._resources, self._lifeline[0]
-            )
+            code = run_component(order.component, order.attempt, self._run, self._resources, self._lifeline[0])
         finally:
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
@@ -134,8 +137,10 @@ def main(argv: list[str]) -> int:
     root = Path(message.root)
     mark_process(root.name)  # before the first fork: what it forks shows what it shows
     _import_for(Plan.model_validate_json(RunPaths(root).plan.read_bytes()))
-    resume_from = Path(message.resume_from) if message.resume_from else None
-    forkserver = Forkserver(channel, RunPaths(root), resume_from, Resources.attach(names, descriptors))
+    run = RunOnNode(
+        RunPaths(root), message.node, message.attempt, Path(message.resume_from) if message.resume_from else None
+    )
+    forkserver = Forkserver(channel, run, Resources.attach(names, descriptors))
     protocol.send(channel, protocol.Ready())
     forkserver.serve()
     return 0

@@ -19,19 +19,21 @@ from runtime.contract.states import Role
 from runtime.control.orphan_record import OrphanRecord
 from runtime.memory.block import StatsBlock
 from runtime.memory.control import Command, ControlBlock
-from runtime.resources import BLOCKS, CONTROL
+from runtime.resources import CONTROL
+from runtime.wiring import block_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runtime.contract.paths import RunPaths
+    from runtime.control.process import RunOnNode
     from runtime.resources import Resources
 
 _LOOK_EVERY_S = 0.05
 
 
-def wind_up(paths: RunPaths, resources: Resources, children: Mapping[int, str]) -> None:
+def wind_up(run: RunOnNode, resources: Resources, children: Mapping[int, str]) -> None:
     """Returns when no child is left. `children` are pids (our own children) and component names."""
+    paths = run.paths
     control = ControlBlock(resources.segment(CONTROL))
     if control.command:
         _see_out(children, grace_s=Plan.model_validate_json(paths.plan.read_bytes()).job.health.stop_grace)
@@ -40,8 +42,8 @@ def wind_up(paths: RunPaths, resources: Resources, children: Mapping[int, str]) 
     step = max(control.global_env_steps, control.checkpoint_request + 1)
     control.checkpoint_request = step
     blocks = {
-        placement.name: StatsBlock(resources.segment(BLOCKS), index)
-        for index, placement in enumerate(plan.placements)
+        placement.name: StatsBlock(resources.segment(block_of(placement.name)))
+        for placement in plan.on(run.node)
         if placement.role in (Role.LEARNER, Role.BUFFER)
     }
     whole = _wait_until(

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import traceback
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
@@ -15,27 +15,39 @@ from threadpoolctl import threadpool_limits
 from runtime.assembly import Assembly
 from runtime.components.driver import Driver, report_exit
 from runtime.contract.plan import Plan
-from runtime.contract.record import RunRecord
 from runtime.contract.states import PHASES, Phase
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Placement
     from runtime.resources import Resources
 
 
-def run_component(
-    name: str, attempt: int, paths: RunPaths, resume_from: Path | None, resources: Resources, lifeline: int
-) -> int:
-    """Live one life of a component; returns the exit code. An error ends in the log and in the exit report."""
+@dataclass(frozen=True, slots=True)
+class RunOnNode:
+    """What every component of a node is told."""
+
+    paths: RunPaths
+    node: str
+    attempt: int  #: of the run
+    resume_from: Path | None
+
+
+def run_component(name: str, attempt: int, run: RunOnNode, resources: Resources, lifeline: int) -> int:
+    """Live one life of a component, by the plan as it is now; returns the exit code.
+
+    An error ends in the log and in the exit report.
+    """
+    paths = run.paths
     _redirect_output(paths.log(name, attempt))
     report = paths.exit_report(name, attempt)
     try:
         plan = Plan.model_validate_json(paths.plan.read_bytes())
-        record = RunRecord.model_validate_json(paths.record.read_bytes())
         placement = next(p for p in plan.placements if p.name == name)
         _settle(placement)
-        assembly = Assembly(plan, resources, paths, run_attempt=record.attempt, resume_from=resume_from)
+        assembly = Assembly(plan, run.node, resources, paths, run_attempt=run.attempt, resume_from=run.resume_from)
         block = assembly.block(name)
         # The phase first: with the new attempt, the agent believes what the block says.
         block.phase = PHASES.index(Phase.INIT)

@@ -37,9 +37,9 @@ class Bench:
     def __init__(self, request: MeasureRequest) -> None:
         self._request = request
         plan = _plan(request)
-        self._resources = Resources.create(names.wire(plan), shared=False)
+        self._resources = Resources.create(names.wire(plan, plan.head), shared=False)
         self._assembly = Assembly(
-            plan, self._resources, RunPaths(Path(request.folder)), run_attempt=1, resume_from=None
+            plan, plan.head, self._resources, RunPaths(Path(request.folder)), run_attempt=1, resume_from=None
         )
         self._ring = names.fragments_ring(_ACTOR)
         self._learner = self._start(_LEARNER)  # publishes a first policy, without which an actor does nothing

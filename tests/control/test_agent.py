@@ -21,8 +21,8 @@ from runtime.control import process
 from runtime.control.agent import FORKSERVER_PATIENCE_S, PERIOD_S, Agent
 from runtime.control.wire import make_keys
 from runtime.memory.block import StatsBlock
-from runtime.resources import BLOCKS, Resources
-from runtime.wiring import wire
+from runtime.resources import Resources
+from runtime.wiring import block_of, wire
 from support.plans import make_job, make_plan
 
 NAMES = ("learner-0", "buffer-0", "actor-0")
@@ -82,7 +82,7 @@ class Rig:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plan = make_plan(make_job(health={"orphan_timeout": 10.0}))
-        wiring = wire(self.plan)
+        wiring = wire(self.plan, self.plan.head)
         self.resources = Resources.create(wiring, shared=False)
         self.paths = RunPaths(folder)
         self.paths.logs.mkdir()
@@ -90,7 +90,7 @@ class Rig:
         monkeypatch.setattr(agent_module.time, "monotonic", lambda: self.now)
         self.forks, self.wire, self.keeper = Forks(), Wire(), Keeper()
         ends: Any = (self.forks, self.wire, self.keeper)
-        self.agent = Agent(self.plan, self.paths, wiring, self.resources, *ends, node="n1", version="0")
+        self.agent = Agent(self.plan, self.paths, wiring, self.resources, *ends, node=self.plan.head, version="0")
 
     def hear(self, *messages: Any) -> None:
         for message in messages:
@@ -103,7 +103,7 @@ class Rig:
         block.attempt, block.phase = 1, PHASES.index(Phase.STEADY)
 
     def block(self, name: str) -> StatsBlock:
-        return StatsBlock(self.resources.segment(BLOCKS), NAMES.index(name))
+        return StatsBlock(self.resources.segment(block_of(name)))
 
     def look(self, after_s: float = PERIOD_S, *, beating: tuple[str, ...] = NAMES) -> None:
         self.now += after_s
@@ -233,10 +233,9 @@ def test_a_new_life_is_not_taken_for_the_steady_work_of_the_one_before(
     monkeypatch.setattr(process, "Assembly", Building)
     for what in ("_redirect_output", "_settle"):
         monkeypatch.setattr(process, what, lambda *_: None)
-    monkeypatch.setattr(process.RunRecord, "model_validate_json", lambda _: type("Record", (), {"attempt": 1}))
     rig.paths.plan.write_text(rig.plan.model_dump_json())
-    rig.paths.record.write_text("{}")
-    assert process.run_component("actor-0", 2, rig.paths, None, rig.resources, 0) == 1
+    run = process.RunOnNode(rig.paths, rig.plan.head, 1, None)
+    assert process.run_component("actor-0", 2, run, rig.resources, 0) == 1
     assert found == [Phase.INIT]
 
 

@@ -23,12 +23,12 @@ class Group:
         self.plan: Plan = make_plan(make_job(learn, **parts), shape)
         self.paths = RunPaths(folder / "run")
         self.paths.root.mkdir(exist_ok=True)
-        self.wiring: Wiring = wire(self.plan)
+        self.wiring: Wiring = wire(self.plan, self.plan.head)
         self.resources = Resources.create(self.wiring, shared=False)
         self.lives = 0
 
     def assembly(self, resume_from: Path | None = None) -> Assembly:
-        return Assembly(self.plan, self.resources, self.paths, run_attempt=1, resume_from=resume_from)
+        return Assembly(self.plan, self.plan.head, self.resources, self.paths, run_attempt=1, resume_from=resume_from)
 
     def build(self, name: str) -> Any:
         """A fresh life of a component over the same memory."""
