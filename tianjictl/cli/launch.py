@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tianjictl.cli.options import Algo, Detach, Env, Json, Oversubscribe, Profile, Set, Shape, Yes
+from tianjictl.cli.inventory_input import chosen_hosts
+from tianjictl.cli.options import Algo, Detach, Env, Inventory, Json, Oversubscribe, Profile, Set, Shape, Yes
 from tianjictl.cli.output import emit_json, note, say
 from tianjictl.cli.progress import Progress
 from tianjictl.errors import UsageProblem
@@ -27,8 +28,9 @@ _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}")
 
 def launch(
     job: Annotated[Path | None, typer.Argument(metavar="JOB|PLAN", help="Job file (YAML) or plan file (JSON).")] = None,
+    inventory: Inventory = None,
     detach: Detach = False,
-    yes: Yes = False,  # accepted for scripts: a launch on this machine has nothing to ask
+    yes: Yes = False,  # accepted for scripts: a launch has nothing to ask
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be started; touch nothing.")] = False,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run; the job's name if left out.")] = None,
     env: Env = None,
@@ -42,7 +44,7 @@ def launch(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Start a training on this machine and follow it; -d returns once it is up.
+    """Start a training on this machine, or over the hosts of an inventory, and follow it; -d returns once it is up.
 
     Ends with 0 only if the training completed (or, with -d, came up). While attached, d detaches and Ctrl-C pressed
     twice stops it.
@@ -51,13 +53,22 @@ def launch(
     if name is not None and not _NAME.fullmatch(name):
         raise UsageProblem(f"--name {name!r}: use letters, digits, dot, dash and underscore, at most 63 of them")
 
+    hosts = chosen_hosts(inventory)
+    if hosts is not None:
+        from tianjictl.cli.launch_over import Wanted, launch_over_hosts
+
+        if in_process:
+            raise UsageProblem("--in-process runs in one process of this machine: an inventory does not go with it")
+        wanted = Wanted(job, env, algo, tuple(set_ or ()), shape, oversubscribe, Path(profile) if profile else None)
+        return launch_over_hosts(hosts, wanted, name=name, detach=detach, dry_run=dry_run, json=json)
+
     def make_plan(progress: Callable[[str], None]) -> Plan:
         return _plan(job, env, algo, set_ or [], shape, oversubscribe, Path(profile) if profile else None, progress)
 
     if dry_run:
         with Progress() as progress:
             plan = make_plan(progress)
-        return _show(plan, name, json=json)
+        return show(plan, name, json=json)
     if in_process:
         from tianjictl.cli.in_process import run_in_process
 
@@ -125,13 +136,21 @@ def _plan(
 
 def _saved_plan(path: Path) -> Plan:
     """The plan in a file; PlanStale where what it was made from has changed since."""
+    from tianjictl.launching.stale import check_still_valid
+
+    plan = read_plan(path)
+    check_still_valid(plan)
+    return plan
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file; UsageProblem where there is none."""
     from pydantic import ValidationError
 
     from runtime.contract.plan import Plan
-    from tianjictl.launching.stale import check_still_valid
 
     try:
-        plan = Plan.model_validate_json(path.read_bytes())
+        return Plan.model_validate_json(path.read_bytes())
     except OSError as error:
         raise UsageProblem(f"{path}: {error.strerror or error}", hint="tianjictl plan JOB -o plan.json") from error
     except ValidationError as error:
@@ -139,11 +158,9 @@ def _saved_plan(path: Path) -> Plan:
         where = ".".join(str(part) for part in first["loc"])
         why = f"{where}: {first['msg']}" if where else first["msg"]
         raise UsageProblem(f"{path} is not a plan: {why}", hint="tianjictl plan JOB -o plan.json") from error
-    check_still_valid(plan)
-    return plan
 
 
-def _show(plan: Plan, name: str | None, *, json: bool) -> int:
+def show(plan: Plan, name: str | None, *, json: bool) -> int:
     """What would be started, without starting it."""
     from tianjictl.cli.output import print_table
     from tianjictl.cli.screen import cores

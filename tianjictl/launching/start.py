@@ -39,7 +39,7 @@ def bring_up(
     try:
         progress("starting the agent")
         agent.hand_over(run.paths.root, resume_from, timeout_s=READY_WITHIN_S)
-        return wait_until_up(run, agent, progress=progress, deadline=time.monotonic() + UP_WITHIN_S)
+        return wait_until_up(run, agent.gone, progress=progress, deadline=time.monotonic() + UP_WITHIN_S)
     except BaseException as error:
         progress("taking down what was started")
         interrupted = isinstance(error, Interrupted) or not isinstance(error, Exception)
@@ -69,11 +69,13 @@ def _take_down(run: Run, agent: AgentProcess, progress: Callable[[str], None]) -
     return report if late.how == "already" else late
 
 
-def wait_until_up(run: Run, agent: AgentProcess, *, progress: Callable[[str], None], deadline: float) -> RunView:
+def wait_until_up(
+    run: Run, agent_gone: Callable[[], bool], *, progress: Callable[[str], None], deadline: float
+) -> RunView:
     """Look at the run until every wanted component runs; TrainingFailed or TimedOut with the reason otherwise."""
     told = ""
     while True:
-        gone = agent.gone()  # asked first: an agent that leaves after a tiny job has written how it ended
+        gone = agent_gone()  # asked first: an agent that leaves after a tiny job has written how it ended
         picture = observe(run)
         view = picture.view
         if picture.ended or view.state in TERMINAL_RUN_STATES:

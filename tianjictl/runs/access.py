@@ -91,6 +91,11 @@ def place_of(run: Run, node: NodeRecord) -> Place:
     return _places[key]
 
 
+def lend(run: Run, node: NodeRecord, connection: Connection) -> None:
+    """Use a connection that is open already for questions to a node, until it is closed."""
+    _places[run.run_id, node.name] = Place(node, connection)
+
+
 def head_place(run: Run) -> Place | None:
     """Where the run's coordinator is, if that is not the operator's own folder."""
     head = run.head

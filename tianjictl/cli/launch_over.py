@@ -1,0 +1,120 @@
+"""`tianjictl launch -i`: the same command over the hosts of an inventory."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tianjictl.cli.job_input import read_job
+from tianjictl.cli.launch import read_plan, report_up, show
+from tianjictl.cli.main import installed_version
+from tianjictl.cli.progress import Progress
+from tianjictl.errors import UsageProblem
+from tianjictl.launching.cluster_launch import launch_over
+from tianjictl.launching.cluster_plan import plan_for
+from tianjictl.launching.fleet import Fleet, of_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from runtime.contract.job import Job
+    from runtime.contract.plan import Plan
+    from tianjictl.hosts.types import Inventory
+    from tianjictl.remote.base import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says of the job."""
+
+    path: Path | None
+    env: str | None
+    algo: str | None
+    overrides: tuple[str, ...]
+    shape: str | None
+    oversubscribe: bool
+    profile: Path | None
+
+    @property
+    def is_plan(self) -> bool:
+        return self.path is not None and self.path.suffix == ".json"
+
+    def job(self) -> Job:
+        """The job as the command line means it; UsageProblem lists what is wrong with it."""
+        return read_job(
+            self.path, env=self.env, algo=self.algo, overrides=self.overrides, oversubscribe=self.oversubscribe
+        )
+
+
+def launch_over_hosts(
+    hosts: Inventory, wanted: Wanted, *, name: str | None, detach: bool, dry_run: bool, json: bool
+) -> int:
+    """Launch over `hosts`; the same outcomes and exit codes as on one machine."""
+    began = time.monotonic()
+    job, make_plan = _planner(hosts, wanted)
+    with Progress("reaching the hosts") as progress:
+        planner = make_plan(progress.keep)
+        if dry_run:
+            plan = _plan_only(hosts, planner, progress.keep)
+        else:
+            run, plan = launch_over(
+                hosts,
+                job.env.id,
+                planner,
+                name=name or job.name,
+                argv=sys.argv,
+                version=installed_version(),
+                progress=progress.keep,
+            )
+    if dry_run:
+        return show(plan, name, json=json)
+    return report_up(run, plan, time.monotonic() - began, command="launch", detach=detach, json=json)
+
+
+def _planner(
+    hosts: Inventory, wanted: Wanted
+) -> tuple[Job, Callable[[Callable[[str], None]], Callable[[Mapping[str, Connection]], Plan]]]:
+    """The job, and what makes a plan of it once the hosts are reached."""
+    if wanted.is_plan:
+        assert wanted.path is not None
+        if wanted.env or wanted.algo or wanted.overrides or wanted.shape or wanted.oversubscribe or wanted.profile:
+            raise UsageProblem(f"{wanted.path} is a finished plan: options that change the job do not go with it")
+        saved = _saved(hosts, wanted.path)
+        return saved.job, lambda _progress: lambda _connections: saved
+    job = wanted.job()
+
+    def make(progress: Callable[[str], None]) -> Callable[[Mapping[str, Connection]], Plan]:
+        return lambda connections: plan_for(
+            hosts,
+            connections,
+            job,
+            shape=wanted.shape,
+            oversubscribe=wanted.oversubscribe,
+            profile_path=wanted.profile,
+            progress=progress,
+        )
+
+    return job, make
+
+
+def _saved(hosts: Inventory, path: Path) -> Plan:
+    """A saved plan, all of whose hosts the inventory has."""
+    plan = read_plan(path)
+    unknown = [host.name for host in plan.hosts if hosts.find(host.name) is None]
+    if unknown:
+        why = f"{path} is for hosts that {hosts.file or 'this machine'} does not have: {', '.join(unknown)}"
+        raise UsageProblem(why, hint="name the inventory that the plan was made from: -i FILE")
+    return plan
+
+
+def _plan_only(
+    hosts: Inventory, planner: Callable[[Mapping[str, Connection]], Plan], progress: Callable[[str], None]
+) -> Plan:
+    with Fleet({host.name: host for host in hosts.hosts}) as fleet:
+        failures = fleet.reach(progress=progress)
+        if failures:
+            raise of_all(failures)
+        return planner(fleet.connections)
