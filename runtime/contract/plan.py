@@ -82,6 +82,7 @@ class Origin(Document):
     job_file: str | None = None  #: absolute
     job_sha256: str | None = None
     profile_file: str | None = None  #: absolute; none where the profile came from the cache
+    inventory_file: str | None = None  #: absolute; none where it was made for this machine alone
 
 
 class NamesUsed(Document):

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tianjictl.cli.options import Algo, Env, Json, Oversubscribe, Profile, Set, Shape
+from tianjictl.cli.options import Algo, Env, Inventory, Json, Oversubscribe, Profile, Set, Shape
 
 if TYPE_CHECKING:
+    from runtime.contract.job import Job
     from runtime.contract.plan import Plan
+    from tianjictl.hosts.types import Inventory as Hosts
 
 JobFile = Annotated[
     Path | None, typer.Argument(metavar="[JOB]", help="Job file; may be left out with --env and --algo.")
@@ -26,6 +28,7 @@ Explain = Annotated[bool, typer.Option("--explain", help="Say why: what binds, w
 
 def plan(
     job: JobFile = None,
+    inventory: Inventory = None,
     output: Output = None,
     json: Json = False,
     shape: Shape = None,
@@ -41,26 +44,65 @@ def plan(
     """Solve what runs where and how fast it should be; touches nothing."""
     from tianjictl.cli.job_input import read_job
     from tianjictl.cli.output import emit_json, note
-    from tianjictl.launching.local_plan import plan_for_this_machine
+    from tianjictl.hosts.reader import load
 
     loaded = read_job(job, overrides=overrides or (), env=env, algo=algo, oversubscribe=oversubscribe)
-    made = plan_for_this_machine(
-        loaded, shape=shape, profile_path=None if profile is None else Path(profile), progress=note
-    )
-    written = _write_all(made, job, profile, output, hostfile, rankfile)
+    hosts = load(inventory)
+    made, cores = _planned(hosts, loaded, shape, profile, want_cores=rankfile is not None)
+    files = _files(made, job, profile, hosts.file, output, hostfile)
+    if rankfile is not None:
+        from tianjictl.planning.mpi_files import openmpi_rankfile
+
+        files[rankfile] = openmpi_rankfile(made, cores).encode()
+    for path, content in files.items():
+        _write(path, content)
     if json:
-        emit_json("plan", made, warnings=made.notes)
+        emit_json("plan", made, warnings=[*made.notes, *map(str, hosts.notes)])
         return 0
-    _print(made, job, explain=explain)
-    if written:
-        note(f"written to {', '.join(str(path) for path in written)}")
+    for problem in hosts.notes:
+        note(f"warning: {problem}", style="yellow")
+    _print(made, job, hosts.file, explain=explain)
+    if files:
+        note(f"written to {', '.join(str(path) for path in files)}")
     return 0
 
 
-def _write_all(
-    plan: Plan, job: Path | None, profile: str | None, output: Path | None, hostfile: Path | None, rankfile: Path | None
-) -> list[Path]:
-    """Write the files that were asked for; returns their names."""
+def _planned(
+    hosts: Hosts, job: Job, shape: str | None, profile: str | None, *, want_cores: bool
+) -> tuple[Plan, dict[str, dict[int, int]]]:
+    """The plan, and hwloc's number of every core by host if they are wanted."""
+    from tianjictl.cli.output import note
+    from tianjictl.launching.cluster_plan import is_this_machine, plan_for
+    from tianjictl.planning.mpi_files import logical_cores
+
+    path = None if profile is None else Path(profile)
+    if is_this_machine(hosts):
+        from tianjictl.launching.local_plan import plan_for_this_machine
+        from tianjictl.profiling.local import local_facts
+
+        made = plan_for_this_machine(job, shape=shape, profile_path=path, progress=note)
+        facts = [local_facts()] if want_cores else []
+    else:
+        from tianjictl.launching.fleet import Fleet, of_all
+        from tianjictl.profiling.nodes import look_at
+
+        with Fleet({host.name: host for host in hosts.hosts}) as fleet:
+            if failures := fleet.reach(progress=note):
+                raise of_all(failures)
+            made = plan_for(hosts, fleet.connections, job, shape=shape, profile_path=path, progress=note)
+            facts = [node.facts for node in look_at(hosts.hosts, fleet.connections)] if want_cores else []
+    return made, {fact.name: logical_cores(fact.cpu.allowed) for fact in facts}
+
+
+def _files(
+    plan: Plan,
+    job: Path | None,
+    profile: str | None,
+    inventory: str | None,
+    output: Path | None,
+    hostfile: Path | None,
+) -> dict[Path, bytes]:
+    """The files that were asked for, by name."""
     from tianjictl.planning import mpi_files
     from tianjictl.planning.build import plan_bytes
 
@@ -68,20 +110,11 @@ def _write_all(
     if output is not None:
         from tianjictl.launching.stale import with_origin
 
-        files[output] = plan_bytes(with_origin(plan, job, None if profile is None else Path(profile)))
+        files[output] = plan_bytes(with_origin(plan, job, None if profile is None else Path(profile), inventory))
     if hostfile is not None:
         files[hostfile] = mpi_files.openmpi_hostfile(plan).encode()
         files[hostfile.with_name(f"{hostfile.name}.mpich")] = mpi_files.mpich_hostfile(plan).encode()
-    if rankfile is not None:
-        from tianjictl.profiling.local import local_facts
-
-        facts = local_facts()
-        files[rankfile] = mpi_files.openmpi_rankfile(
-            plan, {facts.name: mpi_files.logical_cores(facts.cpu.allowed)}
-        ).encode()
-    for path, content in files.items():
-        _write(path, content)
-    return list(files)
+    return files
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -95,28 +128,58 @@ def _write(path: Path, content: bytes) -> None:
         raise UsageProblem(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
 
 
-def _print(plan: Plan, job: Path | None, *, explain: bool) -> None:
+def _print(plan: Plan, job: Path | None, inventory: str | None, *, explain: bool) -> None:
     from tianjictl.cli.output import print_table, say
     from tianjictl.profiling.facts.cpulist import format_cpulist
 
-    hosts = ", ".join(f"{host.name} (CPUs {format_cpulist(host.cores)})" for host in plan.hosts)
-    say(f"{plan.job.name}: {plan.shape} on {hosts}", style="bold")
+    hosts = ", ".join(f"{host.name} (CPUs {format_cpulist(sorted(host.cores))})" for host in plan.hosts)
+    many = len(plan.hosts) > 1
+    say(f"{plan.job.name}: {plan.shape} on {f'{len(plan.hosts)} hosts' if many else hosts}", style="bold")
     say(f"solver: {plan.solver}")
     rows = [
         (p.name, p.group, p.host, format_cpulist(p.cores), f"{p.core_share:.2f}", p.threads) for p in plan.placements
     ]
     say()
     print_table(("component", "group", "host", "CPUs", "cores", "threads"), rows, right=(1, 4, 5))
+    if many:
+        _print_hosts(plan)
     say()
     for line in _sizes(plan):
         say(line)
-    for line in _rates(plan, job):
+    for line in _rates(plan, job, inventory):
         say(line)
     shown = plan.predicted.explanation if explain else plan.predicted.explanation[:1]
     for line in shown:
         say(f"- {line}" if explain else line)
     for text in plan.notes:
         say(f"note: {text}")
+
+
+def _print_hosts(plan: Plan) -> None:
+    """What each host is given, and what is sent between them."""
+    from tianjictl.cli.output import print_table, say
+    from tianjictl.planning.links import links_of
+    from tianjictl.profiling.facts.cpulist import format_cpulist
+
+    rows: list[tuple[object, ...]] = []
+    for host in plan.hosts:
+        placed = plan.on(host.name)
+        charged = sum(p.core_share for p in placed)
+        roles = ", ".join(host.roles) or "any"
+        name = f"{host.name} (head)" if host.name == plan.head else host.name
+        network = f"{host.network or '-'}{', wan' if host.wan else ''}"
+        cpus = format_cpulist(sorted(host.cores))
+        rows.append((name, cpus, f"{charged:.2f} of {len(host.cores)}", len(placed), roles, network))
+    say()
+    print_table(("host", "CPUs", "cores charged", "components", "may hold", "network"), rows, right=(2, 3))
+    links = links_of(plan)
+    if links:
+        say()
+        sent = [
+            (f"{link.source} → {link.target}", link.carries, "-" if link.mb_per_s is None else f"{link.mb_per_s:.1f}")
+            for link in links
+        ]
+        print_table(("link", "carries", "MB/s predicted"), sent, right=(2,))
 
 
 def _sizes(plan: Plan) -> list[str]:
@@ -128,10 +191,11 @@ def _sizes(plan: Plan) -> list[str]:
     ]
 
 
-def _rates(plan: Plan, job: Path | None) -> list[str]:
+def _rates(plan: Plan, job: Path | None, inventory: str | None) -> list[str]:
     rates = plan.predicted
     if rates.env_steps_per_s is None or rates.samples_per_s is None or rates.updates_per_s is None:
-        return [f"rates: not predicted; tianjictl profile {job or 'JOB'} measures them"]
+        hosts = f" -i {inventory}" if inventory else ""
+        return [f"rates: not predicted; tianjictl profile {job or 'JOB'}{hosts} measures them"]
     return [
         f"predicted: {rates.env_steps_per_s:,.0f} env steps/s, {rates.samples_per_s:,.0f} samples/s, "
         f"{rates.updates_per_s:,.1f} updates/s"

@@ -1,17 +1,22 @@
-"""`tianjictl profile`: facts of this machine and, with a job, its measured rates."""
+"""`tianjictl profile`: facts of this machine, or of the hosts of an inventory, and measured rates with a job."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tianjictl.cli.options import Algo, Env, Json, Set
+from tianjictl.cli.options import Algo, Env, Inventory, Json, Set
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runtime.contract.job import Job
     from runtime.contract.measurement import MeasureReport, Spread
+    from tianjictl.errors import TianjiError
+    from tianjictl.hosts.types import Inventory as Hosts
     from tianjictl.profiling.facts.host import HostFacts
     from tianjictl.profiling.profile import ClusterProfile
 
@@ -24,6 +29,7 @@ Refresh = Annotated[bool, typer.Option("--refresh", help="Measure again, even if
 
 def profile(
     job: JobFile = None,
+    inventory: Inventory = None,
     output: Output = None,
     json: Json = False,
     refresh: Refresh = False,
@@ -31,23 +37,40 @@ def profile(
     algo: Algo = None,
     overrides: Set = None,
 ) -> int:
-    """Measure this machine: cores, memory, environment and learner speed."""
-    from tianjictl.cli.output import emit_json, note
+    """Measure hosts: cores, memory, environment and learner speed."""
+    from tianjictl.cli.output import emit_json, note, say
+    from tianjictl.hosts.reader import load
+    from tianjictl.launching.cluster_plan import is_this_machine
     from tianjictl.profiling import store
 
-    found = _profile(job, env, algo, overrides or [], refresh=refresh)
+    hosts = load(inventory)
+    failures: list[TianjiError] = []
+    if is_this_machine(hosts):
+        found = _profile(job, env, algo, overrides or [], refresh=refresh)
+    else:
+        found, failures = _profile_of_all(hosts, job, env, algo, overrides or [], refresh=refresh)
     if output is not None:
         store.save(found, output)
     if json:
-        emit_json("profile", found)
-        return 0
-    for host in found.hosts:
+        told = [
+            {"code": error.exit_code, "message": finding.message, "hint": finding.hint}
+            for error in failures
+            for finding in error.findings()
+        ]
+        emit_json("profile", found, warnings=[str(problem) for problem in hosts.notes], errors=told)
+        return failures[0].exit_code if failures else 0
+    for position, host in enumerate(found.hosts):
+        if position:
+            say()
         _print_facts(host.facts)
         if host.measured is not None:
             _print_rates(host.measured)
     if output is not None:
         note(f"written to {output}")
-    return 0
+    for error in failures:
+        for line in error.lines():
+            note(line, style="red" if line.startswith("error") else "")
+    return failures[0].exit_code if failures else 0
 
 
 def _profile(
@@ -68,24 +91,63 @@ def _profile(
     return _measured(read_job(job, overrides=overrides, env=env, algo=algo), facts, refresh=refresh)
 
 
-def _measured(job: Job, facts: HostFacts, *, refresh: bool) -> ClusterProfile:
-    from runtime.contract.sizes import SizesError
+def _profile_of_all(
+    hosts: Hosts, job: Path | None, env: str | None, algo: str | None, overrides: list[str], *, refresh: bool
+) -> tuple[ClusterProfile, list[TianjiError]]:
+    """The profile of every host that can be looked at, and what stood in the way of the others."""
+    from tianjictl.cli.job_input import read_job
     from tianjictl.cli.output import note
-    from tianjictl.errors import UsageProblem
+    from tianjictl.launching.cluster_profile import facts_only, measure_all
+    from tianjictl.launching.fleet import Fleet, of_all
+    from tianjictl.profiling.nodes import look_at
+    from tianjictl.profiling.probing import EnvProbe
+
+    wanted = (
+        None if job is None and env is None and algo is None else read_job(job, overrides=overrides, env=env, algo=algo)
+    )
+    with Fleet({host.name: host for host in hosts.hosts}) as fleet:
+        failures = fleet.reach(progress=note)
+        if not fleet.connections:
+            raise of_all(failures)
+        there = [host for host in hosts.hosts if host.name in fleet.connections]
+        nodes = look_at(there, fleet.connections, devices=True)
+        if wanted is None:
+            return facts_only(nodes), list(failures.values())
+        with EnvProbe(wanted.env) as probe:
+            spec = probe.spec(note)
+        with _sizes_in_words():
+            measured = measure_all(nodes, fleet.connections, wanted, spec, refresh=refresh, progress=note)
+    if measured.known:
+        note(f"nothing has changed since {', '.join(measured.known)} was measured; --refresh measures again")
+    return measured.profile, [*failures.values(), *measured.failed.values()]
+
+
+def _measured(job: Job, facts: HostFacts, *, refresh: bool) -> ClusterProfile:
+    from tianjictl.cli.output import note
     from tianjictl.launching.local_plan import progress_line
     from tianjictl.profiling import store
     from tianjictl.profiling.local import measured_profile, measured_sizes
     from tianjictl.profiling.probing import EnvProbe
     from tianjictl.profiling.profile import profile_key
 
-    try:
-        with EnvProbe(job.env) as probe:
-            spec = probe.spec()
+    with EnvProbe(job.env) as probe:
+        spec = probe.spec()
+    with _sizes_in_words():
         known = None if refresh else store.cached(profile_key(facts, job, measured_sizes(job, spec)))
         if known is not None:
             note("nothing has changed since this was measured; --refresh measures again")
             return known
         return measured_profile(job, spec, facts, progress=lambda step: note(progress_line(step)))
+
+
+@contextmanager
+def _sizes_in_words() -> Iterator[None]:
+    """Sizes of a job that contradict each other are the job's problem."""
+    from runtime.contract.sizes import SizesError
+    from tianjictl.errors import UsageProblem
+
+    try:
+        yield
     except SizesError as error:
         raise UsageProblem(error.message, hint=error.hint) from error
 

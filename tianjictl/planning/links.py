@@ -53,7 +53,7 @@ def links_of(plan: Plan) -> tuple[PlannedLink, ...]:
             target=target,
             actors=(count := actors.get((source, target), 0)),
             policies=tuple(sorted(policies.get((source, target), ()))),
-            mb_per_s=None if each is None else each * count,
+            mb_per_s=None if each is None or not count else each * count,
             wan=bool({source, target} & wan),
         )
         for source, target in sorted(actors.keys() | policies.keys(), key=lambda way: (order[way[0]], order[way[1]]))

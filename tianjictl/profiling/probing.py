@@ -53,7 +53,7 @@ class EnvProbe:
             out, err = self._wait()
         if self._process.returncode == 0:
             try:
-                return EnvSpec.model_validate_json(_last_line(out))
+                return EnvSpec.model_validate_json(last_line(out))
             except ValidationError as error:
                 raise TianjiError(f"the probe of {self._config.id} gave no description: {error}") from error
         raise _failure(out, err, f"asking environment {self._config.id} for its shapes")
@@ -88,7 +88,7 @@ def measure(request: MeasureRequest, progress: Callable[[MeasureProgress], None]
         process.stdout.close()
         process.stderr.close()
     if code == 0:
-        return MeasureReport.model_validate_json(_last_line(out))
+        return MeasureReport.model_validate_json(last_line(out))
     raise _failure(out, "".join(other), "measuring this machine")
 
 
@@ -108,12 +108,12 @@ def _start(program: str, question: Document) -> subprocess.Popen[str]:
 def _failure(out: str, err: str, doing: str) -> TianjiError:
     """What a node's program reported itself is about the job; anything else is its crash, with its last words."""
     try:
-        return UsageProblem(str(json.loads(_last_line(out))["error"]))
+        return UsageProblem(str(json.loads(last_line(out))["error"]))
     except (ValueError, KeyError, TypeError):
-        return TianjiError(f"{doing} failed: {_last_line(err) or 'it ended without a word'}")
+        return TianjiError(f"{doing} failed: {last_line(err) or 'it ended without a word'}")
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
     """Environments print banners: what counts comes last."""
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""

@@ -127,6 +127,8 @@ def python_candidates(host: Host, operator_python: str) -> tuple[str, ...]:
     """Interpreters to look for on a host, the best first; `~/` is the user's home there."""
     if host.python is not None:
         return (host.python,)
+    if host.connection == "local":
+        return (operator_python,)
     return (f"{host.workdir or '~/.local/state/tianjictl'}/venv/bin/python", operator_python, "python3")
 
 
