@@ -26,7 +26,7 @@ def mpi() -> None:
 
 
 @pytest.fixture
-def courier(tmp_path: Path, mpi: None) -> Iterator[StartCourier]:
+def courier(tmp_path: Path, mpi: None) -> Iterator[StartCourier]:  # noqa: ARG001 - for its skipping
     """Starts couriers by name; those that still run at the end are ended."""
     started: list[RunningCourier] = []
 

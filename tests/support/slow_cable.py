@@ -23,6 +23,7 @@ from contextlib import suppress
 QUEUE_S = 0.5
 _FRAME_BYTES = 1 << 17
 _ETH_P_ALL = 3
+_SO_RCVBUFFORCE = 33
 _SOL_PACKET, _PACKET_VNET_HDR, _PACKET_OUTGOING = 263, 15, 4
 _TUNSETIFF, _TUNSETOFFLOAD = 0x400454CA, 0x400454D0
 _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
@@ -72,7 +73,7 @@ def open_port(name: str) -> socket.socket:
     """Every frame that comes in by a device, and a way to send by it."""
     port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     port.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
-    port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 1 << 24)  # type: ignore[attr-defined]
+    port.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 24)
     port.setblocking(False)
     port.bind((name, _ETH_P_ALL))
     return port
