@@ -110,7 +110,7 @@ class Coordinator:
 
     def _turn(self, timeout_s: float) -> None:
         ready = self._wire.wait(timeout_s, self._operator.descriptors())
-        for peer, message in self._wire.receive():
+        for peer, message, _ in self._wire.receive():
             if self._run.state not in TERMINAL_RUN_STATES:
                 self._hear(peer, message)
         self._operator.serve(ready, self._answer)

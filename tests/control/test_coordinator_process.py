@@ -34,7 +34,7 @@ from runtime.contract.record import CompletionRecord
 from runtime.contract.states import ComponentState, RunState
 from runtime.contract.view import Event, RunView
 from runtime.control.orphan_record import OrphanRecord
-from runtime.control.wire import AgentWire, make_keys
+from runtime.control.wire import AgentWire, ipc_endpoint, make_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ class FakeAgent:
 
     def __init__(self, paths: RunPaths, plan: Plan, node: str = "n1") -> None:
         self.paths, self.plan, self.node = paths, plan, node
-        self.wire = AgentWire(paths, node)
+        self.wire = AgentWire(paths.keys, node, ipc_endpoint(paths))
         self.heard: list[CoordinatorMessage] = []
         self.state = dict.fromkeys((p.name for p in plan.placements), ComponentState.RUNNING)
         self.pid: int | None = os.getpid()
@@ -70,7 +70,8 @@ class FakeAgent:
         self.sequence = 0
 
     def hello(self, theirs: str = version("tianjictl")) -> None:
-        self.wire.send(Hello(node=self.node, pid=os.getpid(), version=theirs))
+        hello = Hello(node=self.node, pid=os.getpid(), version=theirs)
+        wait_for("a connection", lambda: self.wire.wait(0.0) is not None and self.wire.send(hello))
 
     def report(self, returns: tuple[float, ...] = (), events: tuple[Event, ...] = ()) -> None:
         self.sequence += 1
@@ -96,7 +97,7 @@ class FakeAgent:
         def look() -> Any:
             self.report()
             self.wire.wait(0.02)
-            self.heard += self.wire.receive()
+            self.heard += [message for message, _ in self.wire.receive()]
             return next((message for message in self.heard if isinstance(message, kind)), None)
 
         return wait_for(kind.__name__, look)

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 
-from runtime.contract.messages import PROTOCOL_VERSION, Ack, AgentMessage, Hello, Stop
+from runtime.contract.messages import PROTOCOL_VERSION, Ack, AgentMessage, CoordinatorMessage, Hello, Stop
 from runtime.contract.paths import RunPaths
 from runtime.contract.states import RunState
-from runtime.control.wire import AgentWire, CoordinatorWire, WireError, make_keys
+from runtime.control.wire import AgentWire, CoordinatorWire, WireError, ipc_endpoint, make_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+VERSION = str(PROTOCOL_VERSION).encode()
 HELLO = Hello(node="n1", pid=7, version="1")
 
 
@@ -36,7 +37,11 @@ def coordinator(paths: RunPaths) -> Iterator[CoordinatorWire]:
     wire.close()
 
 
-def hear(wire: CoordinatorWire, within_s: float = 5.0) -> list[tuple[str, AgentMessage]]:
+def connect(paths: RunPaths, node: str = "n1") -> AgentWire:
+    return AgentWire(paths.keys, node, ipc_endpoint(paths))
+
+
+def hear(wire: CoordinatorWire, within_s: float = 5.0) -> list[tuple[str, AgentMessage, bytes | None]]:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         wire.wait(0.05)
@@ -45,15 +50,39 @@ def hear(wire: CoordinatorWire, within_s: float = 5.0) -> list[tuple[str, AgentM
     return []
 
 
+def told(agent: AgentWire, within_s: float = 5.0) -> list[tuple[CoordinatorMessage, bytes | None]]:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        agent.wait(0.05)
+        if messages := agent.receive():
+            return messages
+    return []
+
+
+def gone(agent: AgentWire) -> None:
+    """Until the agent has noticed that its coordinator is gone."""
+    deadline = time.monotonic() + 5.0
+    while agent.send(HELLO):
+        assert time.monotonic() < deadline
+        agent.wait(0.01)
+
+
+def say(agent: AgentWire, coordinator: CoordinatorWire, *, blob: bytes | None = None) -> None:
+    """Hello, as soon as the coordinator has let the agent in."""
+    deadline = time.monotonic() + 5.0
+    while not agent.send(HELLO, blob):
+        assert time.monotonic() < deadline
+        coordinator.wait(0.01)
+
+
 def test_messages_go_both_ways_and_to_the_one_meant(paths: RunPaths, coordinator: CoordinatorWire) -> None:
-    agent, other = AgentWire(paths, "n1"), AgentWire(paths, "n2")
-    agent.send(HELLO)
-    assert hear(coordinator) == [("n1", HELLO)]
-    other.send(HELLO)
-    assert hear(coordinator) == [("n2", HELLO)]
+    agent, other = connect(paths, "n1"), connect(paths, "n2")
+    say(agent, coordinator)
+    assert hear(coordinator) == [("n1", HELLO, None)]
+    say(other, coordinator)
+    assert hear(coordinator) == [("n2", HELLO, None)]
     assert coordinator.send("n1", Stop(reason="enough"))
-    agent.wait(5.0)
-    assert agent.receive() == [Stop(reason="enough")]
+    assert told(agent) == [(Stop(reason="enough"), None)]
     assert other.receive() == []
     assert not coordinator.send("n3", Stop(reason="nobody there"))
     agent.close()
@@ -61,13 +90,16 @@ def test_messages_go_both_ways_and_to_the_one_meant(paths: RunPaths, coordinator
 
 
 def test_an_agent_may_come_first_and_outlives_its_coordinator(paths: RunPaths) -> None:
-    agent = AgentWire(paths, "n1")
-    agent.send(HELLO)
-    for _ in range(2):
+    agent = connect(paths)
+    assert not agent.send(HELLO), "nothing is kept for a coordinator that is not there"
+    for life in (1, 2):
         coordinator = CoordinatorWire(paths)
-        assert hear(coordinator) == [("n1", HELLO)]
+        say(agent, coordinator)
+        assert hear(coordinator) == [("n1", HELLO, None)]
+        agent.wait(0.0)
+        assert agent.connections == life
         coordinator.close()
-        agent.send(HELLO)
+        gone(agent)
     agent.close()
 
 
@@ -95,14 +127,14 @@ def test_a_stranger_is_neither_heard_nor_told_anything(
         server = (paths.keys / "coordinator.public").read_bytes()
         keys = {"CURVE_SERVERKEY": server, "CURVE_PUBLICKEY": public, "CURVE_SECRETKEY": secret}
     with stranger(paths, **keys) as socket, caplog.at_level(logging.WARNING):
-        socket.send_multipart([str(PROTOCOL_VERSION).encode(), HELLO.model_dump_json().encode()])
+        socket.send_multipart([VERSION, HELLO.model_dump_json().encode()])
         assert hear(coordinator, within_s=0.5) == []
         assert not coordinator.send("n1", Ack(sequence=1, env_steps=1, base_env_steps=0, state=RunState.RUNNING))
         assert not socket.poll(100)
     assert ("reason=key" in caplog.text) == knows_server
-    agent = AgentWire(paths, "n1")
-    agent.send(HELLO)
-    assert hear(coordinator) == [("n1", HELLO)], "the real agent still gets in"
+    agent = connect(paths)
+    say(agent, coordinator)
+    assert hear(coordinator) == [("n1", HELLO, None)], "the real agent still gets in"
     agent.close()
 
 
@@ -116,9 +148,9 @@ def test_an_agent_does_not_talk_to_a_false_coordinator(paths: RunPaths, tmp_path
         (paths.keys / name).chmod(0o600)
     false = CoordinatorWire(paths)
     (paths.keys / "coordinator.public").write_bytes((paths.keys / "true-coordinator.public").read_bytes())
-    agent = AgentWire(paths, "n1")
-    agent.send(HELLO)
+    agent = connect(paths)
     assert hear(false, within_s=0.5) == []
+    assert not agent.send(HELLO)
     agent.close()
     false.close()
 
@@ -131,10 +163,11 @@ def test_malformed_messages_are_dropped_and_logged(
         ("CURVE_SECRETKEY", "agent.secret"))}  # fmt: skip
     good = HELLO.model_dump_json().encode()
     with stranger(paths, **own) as socket, caplog.at_level(logging.WARNING):
-        for frames in ([b"99", good], [str(PROTOCOL_VERSION).encode(), b"{"], [b"1", b'{"kind":"hello","node":"n1"}'], [b"1"], [b"1", good]):
+        for frames in ([b"99", good], [VERSION, b"{"], [VERSION, b'{"kind":"hello","node":"n1"}'], [VERSION],
+                       [VERSION, good, b"", b""], [VERSION, good]):  # fmt: skip
             socket.send_multipart(frames)
-        assert hear(coordinator) == [("n1", HELLO)]
-    assert caplog.text.count("wire.refused") == 4
+        assert hear(coordinator) == [("n1", HELLO, None)]
+    assert caplog.text.count("wire.refused") == 5
 
 
 def test_keys_are_private_and_kept(paths: RunPaths) -> None:
@@ -143,10 +176,10 @@ def test_keys_are_private_and_kept(paths: RunPaths) -> None:
     before = {file.name: file.read_bytes() for file in paths.keys.iterdir()}
     make_keys(paths.keys)
     assert before == {file.name: file.read_bytes() for file in paths.keys.iterdir()}
-    assert len(set(before.values())) == 4
+    assert len(set(before.values())) == 5
     (paths.keys / "agent.secret").chmod(0o644)
     with pytest.raises(WireError, match="chmod 600"):
-        AgentWire(paths, "n1")
+        connect(paths)
 
 
 def test_a_missing_key_is_named(run_folder: RunPaths) -> None:
@@ -159,9 +192,9 @@ def test_a_deep_run_folder_works_and_nothing_is_left_behind(tmp_path: Path) -> N
     deep.root.mkdir(parents=True)
     make_keys(deep.keys)
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    coordinator, agent = CoordinatorWire(deep), AgentWire(deep, "n1")
-    agent.send(HELLO)
-    assert hear(coordinator) == [("n1", HELLO)]
+    coordinator, agent = CoordinatorWire(deep), connect(deep)
+    say(agent, coordinator)
+    assert hear(coordinator) == [("n1", HELLO, None)]
     assert (deep.root / "wire.sock").stat().st_mode & 0o777 == 0o600
     agent.close()
     coordinator.close()
