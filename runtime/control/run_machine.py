@@ -3,8 +3,9 @@
 pending → preflight → starting → running ⇄ degraded → stopping → completed | failed | stopped | lost
 
 A run that is to end writes a last checkpoint (after one that is already being written: that holds an older state),
-then has its components leave, then writes its record. Who may be missing: an actor or an evaluator (degraded). Who may
-not: a learner or a buffer whose restarts are spent, or the last actor (failed).
+then has its components leave, then writes its record. Who may be missing: an actor or an evaluator (degraded), or
+whatever is away with its node. Who may not: a learner or a buffer whose restarts are spent, the last actor, or every
+learner with its node (failed).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from runtime.control.run_state import (
     CheckpointWritten,
     ComponentsReported,
     Effect,
+    NodesJudged,
+    NoLearnerLeft,
     NoProgress,
     PreflightFailed,
     PreflightPassed,
@@ -69,7 +72,7 @@ def step(run: Run, event: RunEvent, *, now: float) -> Outcome:
 def _cause(event: RunEvent) -> str:
     """The event of the log behind a report: the newest that put a component where it is amiss, else the newest."""
     if isinstance(event, ComponentsReported):
-        amiss = [c for c in event.components if c.state is not ComponentState.RUNNING]
+        amiss = [c for c in event.components if c.state is not ComponentState.RUNNING and not c.leaving]
         return newest_cause(amiss) or newest_cause(event.components) or event.id
     return event.id
 
@@ -102,22 +105,24 @@ def _end(run: Run, state: RunState, reason: str, cause: str) -> Outcome:
 
 def _reported(run: Run, event: ComponentsReported) -> Outcome:
     cause = _cause(event)
-    failed = [c for c in event.components if c.state in _GONE]
+    wanted = [c for c in event.components if not c.leaving]
+    failed = [c for c in wanted if c.state in _GONE]
     for needed in failed:
         if needed.role in (Role.LEARNER, Role.BUFFER):
             reason = f"{needed.name} is {needed.state} and training needs it: {needed.reason}"
             return _begin_stop(run, S.FAILED, reason, cause, checkpoint=False)
-    actors = [c for c in event.components if c.role is Role.ACTOR]
+    actors = [c for c in wanted if c.role is Role.ACTOR]
     if actors and all(actor in failed for actor in actors):
         return _begin_stop(run, S.FAILED, f"no actor is left: {actors[-1].reason}", cause, checkpoint=True)
-    missing = [c for c in event.components if c.state is not ComponentState.RUNNING and not _has_finished(c)]
+    missing = [c for c in wanted if c.state is not ComponentState.RUNNING and not _has_finished(c)]
     if run.state is S.STARTING and any(c not in failed for c in missing):
         reason = "waiting for " + ", ".join(f"{c.name} ({c.state})" for c in missing[:4] if c not in failed)
         return _to(run, reason=reason), []
     troubles = {key: text for key, text in run.troubles.items() if key != "agent"}
     troubles.pop("components", None)
-    if missing:
-        troubles["components"] = "; ".join(_missing(c) for c in missing[:4])
+    here = [c for c in missing if c.state is not ComponentState.AWAY]  # of the others `nodes` tells
+    if here:
+        troubles["components"] = "; ".join(_missing(c) for c in here[:4])
     return _settle(run, troubles), []
 
 
@@ -141,6 +146,18 @@ def _silent(run: Run, event: AgentSilent) -> Outcome:
     return _settle(run, {**run.troubles, "agent": text}), []
 
 
+def _nodes_judged(run: Run, event: NodesJudged) -> Outcome:
+    troubles = {key: text for key, text in run.troubles.items() if key != "nodes"}
+    if event.trouble is not None:
+        troubles["nodes"] = event.trouble
+    run = _to(run, paused=event.paused)
+    return (_to(run, troubles=troubles) if run.state is S.STARTING else _settle(run, troubles)), []
+
+
+def _no_learner_left(run: Run, event: NoLearnerLeft) -> Outcome:
+    return _begin_stop(run, S.FAILED, event.reason, event.id, checkpoint=False)
+
+
 def _no_progress(run: Run, event: NoProgress) -> Outcome:
     text = f"no update since {event.age_s:.0f} s although every component is working"
     return _settle(run, {**run.troubles, "progress": text}), []
@@ -160,7 +177,7 @@ def _stop_requested(run: Run, event: StopRequested) -> Outcome:
 
 
 def _begin_stop(run: Run, outcome: RunState, reason: str, cause: str, *, checkpoint: bool) -> Outcome:
-    stopping = _to(run, state=S.STOPPING, reason=reason, outcome=outcome, troubles={})
+    stopping = _to(run, state=S.STOPPING, reason=reason, outcome=outcome, troubles={}, paused=False)
     if not checkpoint:
         return _leave(stopping, cause)
     if run.checkpointing:
@@ -196,18 +213,24 @@ def _checkpoint_over(run: Run, event: CheckpointWritten | CheckpointFailed) -> O
 
 def _last_checkpoint_written(run: Run, event: CheckpointWritten) -> Outcome:
     if run.orphaned:
-        return _end(
-            run, S.LOST, f"{run.reason}; checkpoint {event.step} is written, resume continues from it", event.id
-        )
+        text = f"{run.reason}; checkpoint {event.step} is written, resume continues from it"
+        return _orphans_done(run, text, event.id)
     if run.components_told:
         return _to(run, checkpointing=False), []
     return _last_checkpoint(run, event.id) if run.last_wanted else _leave(run, event.id)
 
 
+def _orphans_done(run: Run, reason: str, cause: str) -> Outcome:
+    """Nothing more comes from the head's components; those of other nodes have somebody who sees them out."""
+    if run.alone:
+        return _end(run, S.LOST, reason, cause)
+    return _leave(_to(run, reason=reason), cause)
+
+
 def _last_checkpoint_failed(run: Run, event: CheckpointFailed) -> Outcome:
     text = f"{run.reason}; without a last checkpoint: {event.reason}"
     if run.orphaned:
-        return _end(run, S.LOST, text, event.id)
+        return _orphans_done(run, text, event.id)
     if run.components_told:
         return _to(run, checkpointing=False), []
     return _leave(_to(run, reason=text), event.id)
@@ -226,7 +249,10 @@ def _all_gone(run: Run, event: AllExited) -> Outcome:
 
 
 def _agent_lost(run: Run, event: AgentLost) -> Outcome:
-    lost = _to(run, state=S.STOPPING, reason=event.reason, outcome=S.LOST, orphaned=True, troubles={})
+    lost = _to(
+        run, state=S.STOPPING, reason=event.reason, outcome=S.LOST, orphaned=True, alone=event.alone, troubles={},
+        paused=False,
+    )  # fmt: skip
     return lost, [AdoptCheckpoint(cause=event.id)]
 
 
@@ -237,7 +263,8 @@ def _agent_lost_starting(run: Run, event: AgentLost) -> Outcome:
 def _agent_lost_stopping(run: Run, event: AgentLost) -> Outcome:
     if run.components_told:  # all that mattered is done: the components are leaving by themselves
         assert run.outcome is not None
-        return _end(run, run.outcome, run.reason, event.id)
+        left = _to(run, orphaned=True, alone=event.alone)
+        return _end(left, run.outcome, run.reason, event.id) if event.alone else (left, [])
     return _agent_lost(run, event)
 
 
@@ -248,6 +275,8 @@ def _same(run: Run, event: RunEvent) -> Outcome:  # noqa: ARG001
 _WORKING: dict[type[RunEvent], Handler] = {
     ComponentsReported: _reported,
     AgentSilent: _silent,
+    NodesJudged: _nodes_judged,
+    NoLearnerLeft: _no_learner_left,
     NoProgress: _no_progress,
     Progressed: _progressed,
     StopRuleMet: _rule_met,
@@ -265,6 +294,8 @@ TRANSITIONS: dict[tuple[RunState, type[RunEvent]], Handler] = {
     (S.PREFLIGHT, PreflightPassed): _preflight_passed,
     (S.PREFLIGHT, PreflightFailed): _preflight_failed,
     (S.STARTING, ComponentsReported): _reported,
+    (S.STARTING, NodesJudged): _nodes_judged,
+    (S.STARTING, NoLearnerLeft): _no_learner_left,
     (S.STARTING, StopRuleMet): _rule_met,
     (S.STARTING, StopRequested): _stop_requested,
     (S.STARTING, AllExited): _all_gone,
@@ -273,6 +304,8 @@ TRANSITIONS: dict[tuple[RunState, type[RunEvent]], Handler] = {
     **{(S.DEGRADED, event): handler for event, handler in _WORKING.items()},
     (S.STOPPING, ComponentsReported): _same,
     (S.STOPPING, AgentSilent): _same,
+    (S.STOPPING, NodesJudged): _same,
+    (S.STOPPING, NoLearnerLeft): _same,
     (S.STOPPING, StopRequested): _stop_again,
     (S.STOPPING, CheckpointWritten): _last_checkpoint_written,
     (S.STOPPING, CheckpointFailed): _last_checkpoint_failed,

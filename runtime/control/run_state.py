@@ -13,8 +13,10 @@ class Standing(Document):
 
     name: str
     role: Role
+    host: str = ""
     state: ComponentState
     reason: str = ""
+    leaving: bool = False  #: it is wanted no more
     cause: str | None = None
 
 
@@ -49,6 +51,19 @@ class AgentSilent(RunEvent):
 
     node: str
     age_s: float
+
+
+class NodesJudged(RunEvent):
+    """Nodes were lost, or are back: what that means from now on, none where all are there."""
+
+    trouble: str | None = None
+    paused: bool = False
+
+
+class NoLearnerLeft(RunEvent):
+    """Every learner is gone with its node, for good or for too long."""
+
+    reason: str
 
 
 class NoProgress(RunEvent):
@@ -97,9 +112,13 @@ class AllExited(RunEvent):
 
 
 class AgentLost(RunEvent):
-    """The agent's process is gone: nobody starts, watches or stops the components; they end by themselves."""
+    """The head's agent is gone: nobody starts, watches or stops its components; they end by themselves.
+
+    `alone`: no other node is there whose components must be told.
+    """
 
     reason: str
+    alone: bool = True
 
 
 class Effect(Document):
@@ -143,11 +162,14 @@ class Run(Document):
 
     state: RunState = RunState.PENDING
     reason: str = "recorded, nothing started"
-    #: What is not as wanted, by source (`components`, `agent`, `progress`): the run is degraded while there is any.
+    #: What is not as wanted, by source (`components`, `nodes`, `agent`, `progress`): the run is degraded while there
+    #: is any.
     troubles: dict[str, str] = Field(default_factory=dict)
     checkpointing: bool = False
     last_wanted: bool = False  #: the last checkpoint is to be asked for when the present one is written
     components_told: bool = False  #: they have been told to leave
-    orphaned: bool = False  #: its agent is gone
+    orphaned: bool = False  #: the head's agent is gone
+    alone: bool = True  #: and no other node has anybody to be told
+    paused: bool = False  #: nobody shall make anything new: the run waits for a node
     outcome: RunState | None = None  #: the terminal state that a stopping run is heading for
     history: tuple[str, ...] = ()

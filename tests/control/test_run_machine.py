@@ -20,6 +20,8 @@ from runtime.control.run_state import (
     CheckpointWritten,
     ComponentsReported,
     Effect,
+    NodesJudged,
+    NoLearnerLeft,
     NoProgress,
     PreflightFailed,
     PreflightPassed,
@@ -57,6 +59,7 @@ def standings(**changed: ComponentState) -> tuple[Standing, ...]:
 EVENTS: tuple[RunEvent, ...] = (
     PreflightStarted(id="e"), PreflightPassed(id="e"), PreflightFailed(id="e", reason="no"),
     ComponentsReported(id="e", components=standings()), AgentSilent(id="e", node="n1", age_s=5.0),
+    NodesJudged(id="e", trouble="node n2 is lost"), NoLearnerLeft(id="e", reason="all away"),
     NoProgress(id="e", age_s=90.0), Progressed(id="e"), StopRuleMet(id="e", reason="done"),
     StopRequested(id="e", reason="enough"), CheckpointWanted(id="e", reason="time"), CheckpointWritten(id="e", step=7),
     CheckpointFailed(id="e", reason="full"), AllExited(id="e"), AgentLost(id="e", reason="gone"),
@@ -67,11 +70,14 @@ WORKING = {type(event) for event in EVENTS} - {PreflightStarted, PreflightPassed
 LEGAL: dict[S, set[type[RunEvent]]] = {
     S.PENDING: {PreflightStarted},
     S.PREFLIGHT: {PreflightPassed, PreflightFailed},
-    S.STARTING: {ComponentsReported, StopRuleMet, StopRequested, AllExited, AgentLost},
+    S.STARTING: {
+        ComponentsReported, NodesJudged, NoLearnerLeft, StopRuleMet, StopRequested, AllExited, AgentLost,
+    },
     S.RUNNING: WORKING,
     S.DEGRADED: WORKING,
     S.STOPPING: {
-        ComponentsReported, AgentSilent, StopRequested, CheckpointWritten, CheckpointFailed, AllExited, AgentLost,
+        ComponentsReported, AgentSilent, NodesJudged, NoLearnerLeft, StopRequested, CheckpointWritten,
+        CheckpointFailed, AllExited, AgentLost,
     },
     **{state: set() for state in TERMINAL_RUN_STATES},
 }  # fmt: skip
@@ -205,9 +211,62 @@ def test_a_lost_agent_leaves_a_lost_run_with_or_without_its_guardians_checkpoint
     assert "all killed" in bare.reason
 
 
+def test_a_lost_node_is_a_trouble_of_its_own_and_its_components_are_not_told_twice() -> None:
+    away = standings(actor_1=ComponentState.AWAY)
+    run, _ = tell(
+        running(), NodesJudged(id="a", trouble="node n2 is lost: actor-1 is away, training goes on with L1A1")
+    )
+    run, effects = tell(run, ComponentsReported(id="b", components=away))
+    assert (run.state, run.paused, effects) == (S.DEGRADED, False, [])
+    assert run.reason == "node n2 is lost: actor-1 is away, training goes on with L1A1"
+    run, _ = tell(run, NodesJudged(id="c"), ComponentsReported(id="d", components=standings()))
+    assert (run.state, run.reason) == (S.RUNNING, "every component is working")
+
+
+def test_a_run_that_waits_for_a_node_is_paused_and_one_that_ends_is_not() -> None:
+    run, _ = tell(running(), NodesJudged(id="a", trouble="node n2 is lost: paused until it is back", paused=True))
+    assert (run.state, run.paused) == (S.DEGRADED, True)
+    assert not tell(run, NodesJudged(id="b"))[0].paused
+    assert not tell(run, StopRequested(id="c", reason="enough"))[0].paused
+
+
+def test_a_learner_that_is_away_fails_nothing_until_it_is_told_that_none_is_left() -> None:
+    away = standings(learner_0=ComponentState.AWAY, buffer_0=ComponentState.AWAY)
+    run, effects = tell(running(), ComponentsReported(id="a", components=away))
+    assert effects == []
+    run, effects = tell(run, NoLearnerLeft(id="b", reason="no learner is left"))
+    assert [type(effect) for effect in effects] == [StopComponents], "there is nobody to write a checkpoint"
+    assert (run.state, run.outcome) == (S.STOPPING, S.FAILED)
+
+
+def test_nobody_minds_that_what_was_to_leave_has_left() -> None:
+    told = (*standings(), Standing(name="learner-1", role=Role.LEARNER, state=ComponentState.EXITED, leaving=True))
+    run, effects = tell(running(), ComponentsReported(id="a", components=told))
+    assert (run.state, effects) == (S.RUNNING, [])
+    only = tuple(
+        c.model_copy(update={"leaving": c.role is Role.ACTOR, "state": ComponentState.EXITED}) for c in told[2:4]
+    )
+    run, effects = tell(run, ComponentsReported(id="b", components=(*told[:2], *only)))
+    assert effects == [], "actors that were to leave are not the last that are left"
+
+
+def test_a_lost_head_has_the_other_nodes_see_their_components_out() -> None:
+    run, effects = tell(running(), AgentLost(id="a", reason="the agent is gone", alone=False))
+    assert effects == [AdoptCheckpoint(cause="a")]
+    run, effects = tell(run, CheckpointWritten(id="b", step=7))
+    assert [type(effect) for effect in effects] == [StopComponents]
+    run, effects = tell(run, AllExited(id="c"))
+    assert [type(effect) for effect in effects] == [WriteCompletion]
+    assert run.state is S.LOST
+    assert "checkpoint 7" in run.reason
+
+
 def test_an_agent_lost_after_the_work_is_done_takes_nothing_away() -> None:
     run, _ = tell(running(), StopRuleMet(id="a", reason="done"), CheckpointWritten(id="b", step=7))
     assert tell(run, AgentLost(id="c", reason="gone"))[0].state is S.COMPLETED
+    others, effects = tell(run, AgentLost(id="c", reason="gone", alone=False))
+    assert (others.state, effects) == (S.STOPPING, []), "other nodes still see theirs out"
+    assert tell(others, AllExited(id="d"))[0].state is S.COMPLETED
     early, _ = tell(running(), StopRuleMet(id="a", reason="done"))
     assert tell(early, AgentLost(id="c", reason="gone"))[1] == [AdoptCheckpoint(cause="c")]
 
