@@ -70,11 +70,13 @@ REQUEST: TypeAdapter[OperatorRequest] = TypeAdapter(Request)
 
 
 class Reply(View):
-    """`ok` with `data`, or an `error` for the operator to read."""
+    """`ok` with `data`, or an `error` for the operator to read, with what to do about it in `hint`."""
 
     ok: bool
     data: Any = None
     error: str | None = None
+    hint: str | None = None
+    infeasible: bool = False  #: refused because the nodes have no room for it
 
 
 @contextmanager

@@ -28,7 +28,11 @@ class Answer:
 
 
 class RefusedError(Exception):
-    """Why a change is not made, and after a semicolon what to do, in words for the operator."""
+    """Why a change is not made, and what to do, in words for the operator."""
+
+    def __init__(self, message: str, hint: str | None = None, *, infeasible: bool = False) -> None:
+        super().__init__(message)
+        self.reply = Reply(ok=False, error=message, hint=hint, infeasible=infeasible)
 
 
 def answer(request: ScaleRequest, plan: Plan, *, state: RunState, away: frozenset[str] = frozenset()) -> Answer:
@@ -37,7 +41,7 @@ def answer(request: ScaleRequest, plan: Plan, *, state: RunState, away: frozense
         _check(plan, state)
         after = _changed(request, plan, away)
     except RefusedError as refused:
-        return Answer(Reply(ok=False, error=str(refused)))
+        return Answer(refused.reply)
     change = difference(plan, after)
     reply = Reply(ok=True, data=change.model_dump(mode="json"))
     unchanged = after is plan or request.dry_run
@@ -49,11 +53,11 @@ def _check(plan: Plan, state: RunState) -> None:
         raise RefusedError(f"the run is {state}: only one that trains can be scaled")
     if plan.job.training.dependencies is Dependencies.STRICT:
         raise RefusedError(
-            "training.dependencies is strict: who takes turns with whom is fixed; "
-            "stop the run and resume it with --shape"
+            "training.dependencies is strict: who takes turns with whom is fixed",
+            "stop the run and resume it with --shape",
         )
     if not is_settled(plan):
-        raise RefusedError(f"a change to {plan.shape} is still under way; try again when it is done")
+        raise RefusedError(f"a change to {plan.shape} is still under way", "try again when it is done")
 
 
 def _changed(request: ScaleRequest, plan: Plan, away: frozenset[str]) -> Plan:
@@ -68,7 +72,7 @@ def _changed(request: ScaleRequest, plan: Plan, away: frozenset[str]) -> Plan:
     try:
         return rearrange(plan, shape, hosts=hosts, away=away, leave=frozenset(request.remove))
     except ArrangementError as error:
-        raise RefusedError(f"{error.message}; {error.hint}") from error
+        raise RefusedError(error.message, error.hint, infeasible=True) from error
 
 
 def _hosts(request: ScaleRequest, plan: Plan) -> tuple[HostPlan, ...]:
@@ -79,7 +83,7 @@ def _hosts(request: ScaleRequest, plan: Plan) -> tuple[HostPlan, ...]:
         known.add(host.name)
     for name in request.remove:
         if name not in known:
-            raise RefusedError(f"{name} is no node of this run; its nodes are {', '.join(sorted(known))}")
+            raise RefusedError(f"{name} is no node of this run", f"its nodes are {', '.join(sorted(known))}")
     return (*plan.hosts, *request.add)
 
 

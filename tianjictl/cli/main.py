@@ -37,6 +37,7 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("logs", "logs", "What the components of a run wrote, across attempts."),
     "events": Entry("events", "events", "What happened to a run, and why."),
     "runs": Entry("runs", "runs", "History of runs."),
+    "scale": Entry("scale", "scale", "Grow or shrink a running training, or give it other hosts."),
     "checkpoint": Entry("checkpoints", "checkpoint", "Write a checkpoint now."),
     "checkpoints": Entry("checkpoints", "checkpoints", "List, verify or prune checkpoints."),
     "resume": Entry("resume", "resume", "Continue a run from a checkpoint, on the same or another shape."),

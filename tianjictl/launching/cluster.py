@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from tianjictl.runs.registry import Run
 
 
-def add_node(run: Run, inventory: Inventory, host_name: str, progress: Callable[[str], None]) -> HostPlan:
+def add_node(
+    run: Run, inventory: Inventory, host_name: str, progress: Callable[[str], None], *, dry_run: bool = False
+) -> HostPlan:
     """Reach a host, check it, stage what it lacks and note it in the run's record; nothing is started there.
+
+    With `dry_run` it is reached and checked, and nothing is written there or here.
 
     The answer is what the coordinator must know of it (`ScaleRequest.add`). UsageProblem where the inventory has no
     such host; Unreachable or DoctorFailed where it cannot be used.

@@ -1,0 +1,205 @@
+"""`tianjictl scale`: another shape, or other hosts, for a training that goes on meanwhile."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from runtime.contract.operator import Difference, ScaleRequest
+from runtime.contract.shape import Shape
+from runtime.contract.states import RunState
+from tianjictl.cli.options import Inventory, Json, Yes, confirm
+from tianjictl.cli.output import emit_json, note, say
+from tianjictl.cli.progress import Progress
+from tianjictl.cli.screen import duration
+from tianjictl.errors import TianjiError, TimedOut, TrainingFailed, UsageProblem
+from tianjictl.runs.client import observe, request
+from tianjictl.runs.registry import find_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime.contract.plan import HostPlan
+    from runtime.contract.view import RunView
+    from tianjictl.hosts.types import Inventory as Hosts
+    from tianjictl.runs.registry import Run
+
+_PRESENT_WITHIN_S = 60.0
+_LOOK_EVERY_S = 0.1
+
+
+def scale(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id, a beginning of it, or a name.")],
+    shape: Annotated[
+        str | None, typer.Argument(metavar="[SHAPE]", help="Learners and actors in total, as in L4A16.")
+    ] = None,
+    add_host: Annotated[
+        list[str] | None, typer.Option("--add-host", metavar="H", help="A host that joins the run; may repeat.")
+    ] = None,
+    remove_host: Annotated[
+        list[str] | None, typer.Option("--remove-host", metavar="H", help="A host that is to be left; may repeat.")
+    ] = None,
+    inventory: Inventory = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the difference; change nothing.")] = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> int:
+    """Grow or shrink a running training. It shows what would start and leave, asks, and waits until it is so.
+
+    Training goes on meanwhile: new learners take over parameters and optimiser from one that is there, and what leaves
+    is drained first. Hosts that join are found in the inventory.
+    """
+    found = find_run(run)
+    added, removed = tuple(add_host or ()), tuple(remove_host or ())
+    _check(shape, added, removed)
+    hosts = _hosts(found, inventory) if added else None
+    with Progress("asking what would change") as progress:
+        joining = _prepared(found, hosts, added, progress, dry_run=True)
+        shown = _ask(found, ScaleRequest(shape=shape, add=joining, remove=removed, dry_run=True))
+    if not json:
+        _show(shown)
+    if dry_run or not _changes(shown):
+        return _tell(found, shown, 0.0, applied=False, json=json)
+    confirm(f"Scale {found.run_id} from {shown.shape_before} to {shown.shape_after}?", yes=yes)
+    began = time.monotonic()
+    with Progress("scaling") as progress:
+        joining = _prepared(found, hosts, added, progress, dry_run=False)
+        made = _ask(found, ScaleRequest(shape=shape, add=joining, remove=removed))
+        if (made.starts, made.leaves) != (shown.starts, shown.leaves):
+            progress.keep("the run has changed since: this is what is being done")
+            for line in difference_lines(made):
+                progress.keep(line)
+        _start(found, added, made, progress)
+        _wait(found, made, began + _PRESENT_WITHIN_S, progress)
+    return _tell(found, made, time.monotonic() - began, applied=True, json=json)
+
+
+def difference_lines(change: Difference) -> list[str]:
+    """The difference as people read it: a line for each component and host, `+` joins, `-` leaves, `~` stays."""
+    lines = [f"+ host {name}" for name in change.hosts_added]
+    lines += [f"+ {name}" for name in change.starts]
+    lines += [f"- {name}" for name in change.leaves]
+    lines += [f"- host {name}" for name in change.hosts_left]
+    return [*lines, f"~ {change.stays} components go on where they are"]
+
+
+def _check(shape: str | None, added: tuple[str, ...], removed: tuple[str, ...]) -> None:
+    if shape is None and not added and not removed:
+        raise UsageProblem("nothing to change", hint="name a shape, as in tianjictl scale RUN L2A8, or --add-host H")
+    if shape is not None:
+        try:
+            Shape.parse(shape)
+        except ValueError as error:
+            raise UsageProblem(str(error), hint="tianjictl scale RUN L2A8") from error
+    if both := sorted(set(added) & set(removed)):
+        raise UsageProblem(f"{', '.join(both)}: a host cannot join and be left at once")
+
+
+def _hosts(run: Run, path: Inventory) -> Hosts:
+    """Where hosts that join are looked up: the inventory, else what the run's own record knows of its hosts."""
+    from tianjictl.cli.inventory_input import chosen_hosts
+
+    found = chosen_hosts(path)
+    if found is not None:
+        return found
+    if run.record is None or not run.record.nodes:
+        raise UsageProblem("--add-host needs the inventory with that host", hint="pass -i INVENTORY")
+    from tianjictl.hosts.types import Inventory as Known
+    from tianjictl.runs.nodes import host_of
+
+    return Known(None, tuple(host_of(node) for node in run.record.nodes))
+
+
+def _prepared(
+    run: Run, hosts: Hosts | None, names: tuple[str, ...], progress: Callable[[str], None], *, dry_run: bool
+) -> tuple[HostPlan, ...]:
+    if hosts is None:
+        return ()
+    from tianjictl.launching.cluster import add_node
+
+    return tuple(add_node(run, hosts, name, progress, dry_run=dry_run) for name in names)
+
+
+def _ask(run: Run, wanted: ScaleRequest) -> Difference:
+    answer = request(run, wanted)
+    try:
+        return Difference.model_validate(answer)
+    except ValidationError as error:
+        raise TianjiError(f"the coordinator of {run.run_id} answered {answer!r} instead of a difference") from error
+
+
+def _changes(change: Difference) -> bool:
+    parts = (change.starts, change.leaves, change.hosts_added, change.hosts_left)
+    return any(parts) or change.shape_before != change.shape_after
+
+
+def _show(change: Difference) -> None:
+    say(f"{change.shape_before} → {change.shape_after}")
+    for line in difference_lines(change):
+        say(line, style={"+": "green", "-": "red"}.get(line[0], ""))
+    for line in change.notes:
+        note(line)
+
+
+def _start(run: Run, names: tuple[str, ...], change: Difference, progress: Callable[[str], None]) -> None:
+    """The agents of hosts that join. One that does not start leaves the run with a node too many: said with the way."""
+    if not names:
+        return
+    from tianjictl.launching.cluster import start_node
+
+    for name in names:
+        progress(f"starting the agent on {name}")
+        try:
+            start_node(run, name, progress)
+        except TianjiError as error:
+            back = f"tianjictl scale {run.run_id} {change.shape_before} --remove-host {name}"
+            raise type(error)(f"{name} has joined {run.run_id}, but {error.message}", hint=back) from error
+
+
+def _wait(run: Run, change: Difference, deadline: float, progress: Callable[[str], None]) -> None:
+    """Until everybody who joins works and everybody who leaves is gone; TimedOut names who is not."""
+    told = ""
+    while True:
+        picture = observe(run)
+        view = picture.view
+        if picture.ended:
+            if view.state is RunState.COMPLETED:
+                progress(f"{run.run_id} has completed meanwhile: {view.reason}")
+                return
+            raise TrainingFailed(f"{run.run_id} {view.state} while it was scaled: {view.reason}")
+        left = _missing(view, change)
+        if picture.live and not left:
+            return
+        if time.monotonic() > deadline:
+            raise TimedOut(
+                f"not as wanted after {_PRESENT_WITHIN_S:g} s: {', '.join(left) or picture.problem or view.reason}",
+                hint=f"tianjictl status {run.run_id}; tianjictl logs {run.run_id}",
+            )
+        now = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
+        if now != told:
+            progress(f"waiting for {now or picture.problem or 'an answer'}")
+            told = now
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _missing(view: RunView, change: Difference) -> list[str]:
+    """Who is not yet as the change wants them."""
+    states = {component.name: component.state.value for component in view.components}
+    wanted = [line.partition(" on ")[0] for line in change.starts]
+    leaving = [line.partition(" on ")[0] for line in change.leaves]
+    waiting = [f"{name} ({states.get(name, 'not there')})" for name in wanted if states.get(name) != "running"]
+    return waiting + [f"{name} (to leave, {states[name]})" for name in leaving if name in states]
+
+
+def _tell(run: Run, change: Difference, seconds: float, *, applied: bool, json: bool) -> int:
+    if json:
+        data = {"run_id": run.run_id, "applied": applied, "seconds": seconds, **change.model_dump(mode="json")}
+        emit_json("scale", data)
+    elif applied:
+        say(f"{run.run_id} is {change.shape_after} after {duration(seconds)}")
+    else:
+        say("nothing was changed" if _changes(change) else f"{run.run_id} is as wanted already")
+    return 0
