@@ -8,23 +8,31 @@ from typing import TYPE_CHECKING
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from runtime.contract.plan import Placement, Plan
-    from tianjictl.planning.problem import Problem
+    from runtime.contract.plan import HostPlan, Placement, Plan
+    from tianjictl.planning.problem import HostProblem, Problem
 
 _SLACK = 1e-4  #: shares are written with six digits
 
 
-def check(plan: Plan, problem: Problem) -> list[str]:
-    """Every way in which the plan breaks a limit of the problem or contradicts itself; empty if none."""
-    return [
-        *_counts(plan, problem),
-        *_cores(plan, problem),
-        *_sizes(plan),
-        *_memory(plan, problem),
-        *_rates(plan, problem),
-    ]
+def check(plan: Plan, problem: Problem, hosts: Sequence[HostProblem] = ()) -> list[str]:
+    """Every way in which the plan breaks a limit of the problem or contradicts itself; empty if none.
+
+    `hosts`: what the problem's host stands for, where that is several; the head first.
+    """
+    known = {host.name: host for host in hosts or (problem.host,)}
+    found = [*_counts(plan, problem), *_sizes(plan), *_memory(plan, problem), *_rates(plan, problem)]
+    if [host.name for host in plan.hosts] != list(known):
+        found.append(f"the plan has the hosts {[host.name for host in plan.hosts]}, there are {list(known)}")
+        return found
+    strangers = [placement for placement in plan.placements if placement.host not in known]
+    found += [f"{p.name} is on {p.host}, which is not a host of the problem" for p in strangers]
+    for planned in plan.hosts:
+        found += _cores(plan, planned, known[planned.name])
+        found += _sharing(plan, planned, known[planned.name], problem)
+        found += _roles(plan, planned)
+    return found
 
 
 def _counts(plan: Plan, problem: Problem) -> Iterator[str]:
@@ -47,27 +55,35 @@ def _counts(plan: Plan, problem: Problem) -> Iterator[str]:
         yield f"{plan.shape} is not what was asked for: L{problem.learners or '?'}A{problem.actors or '?'}"
 
 
-def _cores(plan: Plan, problem: Problem) -> Iterator[str]:
-    usable = {core.cpu for core in problem.host.cores}
+def _cores(plan: Plan, planned: HostPlan, host: HostProblem) -> Iterator[str]:
+    usable = {core.cpu for core in host.cores}
     load: Counter[int] = Counter()
-    for placement in plan.placements:
-        if placement.host != problem.host.name:
-            yield f"{placement.name} is on {placement.host}, which is not a host of the problem"
+    for placement in plan.on(planned.name):
         if (
             not placement.cores
             or not set(placement.cores) <= usable
             or len(set(placement.cores)) != len(placement.cores)
         ):
             yield f"{placement.name} is pinned to CPUs {placement.cores}, usable are {tuple(sorted(usable))}"
-        yield from _threads(placement, shared=plan.hosts[0].oversubscription > 0)
+        yield from _threads(placement, shared=planned.oversubscription > 0)
         for cpu in placement.cores:
             load[cpu] += placement.core_share / len(placement.cores)  # type: ignore[assignment]  # Counter counts floats too
     for cpu, share in sorted(load.items()):
         if share > 1 + _SLACK:
-            yield f"CPU {cpu} is charged {share:.3f} cores"
-    if plan.hosts[0].cores != tuple(sorted(usable)):
-        yield f"the plan was made for CPUs {plan.hosts[0].cores}, usable are {tuple(sorted(usable))}"
-    yield from _sharing(plan, problem)
+            yield f"CPU {cpu} of {planned.name} is charged {share:.3f} cores"
+    if sorted(planned.cores) != sorted(usable):
+        yield f"the plan was made for CPUs {planned.cores} of {planned.name}, usable are {tuple(sorted(usable))}"
+
+
+def _roles(plan: Plan, planned: HostPlan) -> Iterator[str]:
+    """A buffer is where its learner is; the roles of a host do not speak of it. So does an evaluator without a home."""
+    for placement in plan.on(planned.name):
+        free = placement.role is Role.EVALUATOR and all(Role.EVALUATOR not in host.roles for host in plan.hosts)
+        if placement.role is Role.BUFFER:
+            if plan.home(placement.group) != planned.name:
+                yield f"{placement.name} is on {planned.name}, its learner on {plan.home(placement.group)}"
+        elif planned.roles and placement.role not in planned.roles and not free:
+            yield f"{placement.name} is on {planned.name}, which may hold {', '.join(planned.roles)}"
 
 
 def _threads(placement: Placement, *, shared: bool) -> Iterator[str]:
@@ -77,25 +93,34 @@ def _threads(placement: Placement, *, shared: bool) -> Iterator[str]:
         yield f"{placement.name} has {placement.threads} threads, its cores call for {cores}"
 
 
-def _sharing(plan: Plan, problem: Problem) -> Iterator[str]:
+def _sharing(plan: Plan, planned: HostPlan, host: HostProblem, problem: Problem) -> Iterator[str]:
     """Learners and actors have cores of their own unless the plan admits how far it shares."""
-    heavy = [p for p in plan.placements if p.role in (Role.LEARNER, Role.ACTOR)]
+    placed = plan.on(planned.name)
+    heavy = [p for p in placed if p.role in (Role.LEARNER, Role.ACTOR)]
     whole = sum(p.threads for p in heavy)
-    stated = plan.hosts[0].oversubscription
-    if whole > problem.num_cores:
-        light = problem.charges.buffer * len(plan.of_role(Role.BUFFER)) + problem.fixed_light
-        real = (whole + light) / problem.host.capacity
+    stated, where = planned.oversubscription, "" if len(plan.hosts) == 1 else f" of {planned.name}"
+    if whole > len(host.cores):
+        real = (whole + _light(plan, placed, planned, problem)) / host.capacity
         if not problem.oversubscribe:
-            yield f"{whole} cores are needed, there are {problem.num_cores}, and sharing was not allowed"
+            yield f"{whole} cores{where} are needed, there are {len(host.cores)}, and sharing was not allowed"
         if abs(stated - real) > _SLACK * real:
-            yield f"the plan states an oversubscription of {stated:g}, it is {real:g}"
+            yield f"the plan states an oversubscription{where} of {stated:g}, it is {real:g}"
         return
     if stated:
-        yield f"the plan states an oversubscription of {stated:g}, yet learners and actors fit the cores"
+        yield f"the plan states an oversubscription{where} of {stated:g}, yet learners and actors fit the cores"
     owners = Counter(cpu for placement in heavy for cpu in placement.cores)
     for cpu, count in sorted(owners.items()):
         if count > 1:
-            yield f"CPU {cpu} has {count} learners or actors, although there are cores for each"
+            yield f"CPU {cpu}{where} has {count} learners or actors, although there are cores for each"
+
+
+def _light(plan: Plan, placed: Sequence[Placement], planned: HostPlan, problem: Problem) -> float:
+    """Shares of what is light on one host: buffers, evaluator, agent, and the couriers at its end of each link."""
+    charges, others = problem.charges, len(plan.hosts) - 1
+    ends = others if planned.name == plan.head else min(1, others)
+    buffers = charges.buffer * sum(p.role is Role.BUFFER for p in placed)
+    evaluators = charges.evaluator * sum(p.role is Role.EVALUATOR for p in placed)
+    return buffers + evaluators + charges.node + ends * charges.link / 2
 
 
 def _sizes(plan: Plan) -> Iterator[str]:
