@@ -20,7 +20,7 @@ from runtime.contract.algorithm import PpoConfig
 from runtime.contract.envspec import EnvSpec
 from runtime.contract.files import write_whole
 from runtime.contract.job import EnvConfig, Job
-from runtime.contract.operator import REQUEST, CheckpointRequest, Reply, StopRequest, short_path
+from runtime.contract.operator import REQUEST, CheckpointRequest, Reply, ScaleRequest, StopRequest, short_path
 from runtime.contract.paths import RunPaths
 from runtime.contract.plan import Fingerprints, HostPlan, Placement, Plan, Sizes
 from runtime.contract.record import CompletionRecord, RunRecord
@@ -115,6 +115,7 @@ class FakeRun:
     requests: list[object] = field(default_factory=list)
     on_stop: Callable[[], None] = lambda: None
     on_checkpoint: Callable[[int], None] = lambda _step: None
+    on_scale: Callable[[ScaleRequest], Reply] = lambda _request: Reply(ok=False, error="not now")
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
@@ -193,6 +194,8 @@ class FakeRun:
         if isinstance(request, CheckpointRequest):
             self.on_checkpoint(128)
             return Reply(ok=True, data={"step": 128})
+        if isinstance(request, ScaleRequest):
+            return self.on_scale(request)
         return Reply(ok=True, data=self.view.model_dump(mode="json"))
 
     def close(self) -> None:
