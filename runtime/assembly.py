@@ -95,7 +95,7 @@ class Assembly:
         ring, board = names.fragments_ring(placement.name), names.policy_board(placement.group)
         ports = ActorPorts(
             ring=self._producer(ring),
-            policy=self._reader(placement.group),
+            policy=self._reader(names.policy_board(placement.group)),
             block=self.block(placement.name),
             control=self.control,
             checkpoints=self._paths.checkpoints,
@@ -119,7 +119,8 @@ class Assembly:
     def _buffer(self, placement: Placement, attempt: int) -> Component:
         plan, group = self.plan, placement.group
         algorithm = plan.job.algorithm
-        rings = [names.fragments_ring(actor.name) for actor in plan.group_of(group, Role.ACTOR)]
+        actors = plan.group_of(group, Role.ACTOR)
+        rings = [names.fragments_ring(actor.name) for actor in actors]
         batches, priorities = names.batches_ring(group), names.priorities_ring(group)
         waits = [*(f"{ring}:data" for ring in rings), f"{batches}:space"]
         returns = self._consumer(priorities) if priorities in self.wiring.rings else None
@@ -127,14 +128,16 @@ class Assembly:
             waits.append(f"{priorities}:data")
         ports = BufferPorts(
             rings=[self._consumer(ring) for ring in rings],
+            actors=[actor.index for actor in actors],
             batches=self._producer(batches),
             priorities=returns,
             block=self.block(placement.name),
             control=self.control,
-            policy=self._reader(group),
+            policy=self._reader(names.policy_board(group)),
             dependencies=plan.job.training.dependencies,
             num_envs=plan.sizes.num_envs,
-            num_groups=len(plan.of_role(Role.LEARNER)),
+            num_groups=len(plan.groups),
+            draining=names.drains(plan, group),
             checkpoints=self._paths.checkpoints,
             clock=time.monotonic,
             wait_fds=self._fds(*waits),
@@ -152,7 +155,7 @@ class Assembly:
         name = names.replay_memory(placement.group)
         memory = self.wiring.replays[name].views(self._resources.segment(name).memory)
         rng = np.random.default_rng(self._seed(placement, attempt))
-        if self._resume_from is not None and is_untouched(memory):
+        if self._resume_from is not None and not self._joins(placement.group) and is_untouched(memory):
             restore_replay(self._resume_from, self.plan, placement.group, memory, rng)
         exact = self.plan.job.training.dependencies is not Dependencies.RELAXED
         slack = 0.0 if exact else max(4.0 * sizes.batch_size, algorithm.samples_per_insert * sizes.fragment_samples)
@@ -172,8 +175,11 @@ class Assembly:
             policy=BoardWriter(
                 self._resources.segment(policy), self.wiring.boards[policy], readers=self._reader_events(policy)
             ),
-            state=BoardWriter(self._resources.segment(state), self.wiring.boards[state], readers=()),
-            peers=[self._reader(peer.group) for peer in plan.of_role(Role.LEARNER) if peer.group != group],
+            state=BoardWriter(
+                self._resources.segment(state), self.wiring.boards[state], readers=self._reader_events(state)
+            ),
+            peers=[self._reader(names.policy_board(peer)) for peer in plan.groups if peer != group],
+            donor=self._reader(names.state_board(placement.donor)) if placement.donor is not None else None,
             block=block,
             control=self.control,
             checkpoints=self._paths.checkpoints,
@@ -186,20 +192,30 @@ class Assembly:
             training=training,
             publish_every=sizes.publish_every,
             learning_rate_scale=learning_rate_scale(training.staleness_learning_rate, sizes.pool_ratio),
-            max_updates=share(training.stop.updates, len(plan.of_role(Role.LEARNER)), placement.index)
-            if training.stop.updates is not None
-            else None,
+            max_updates=self._most_updates(group),
         )
         algorithm = make_algorithm(plan.job.algorithm, plan.env, sizes, self._seed(placement, attempt))
         learner = Learner(placement.name, ports, algorithm, settings)
-        if self._resume_from is not None and ports.state.current() is None:
-            restore_learner(self._resume_from, plan, placement.index, learner)
+        if self._resume_from is not None and not self._joins(group) and ports.state.current() is None:
+            restore_learner(self._resume_from, plan, group, learner)
         return learner
+
+    def _joins(self, group: int) -> bool:
+        """Whether the group joins a run that is under way: what a checkpoint holds has been dealt out to others."""
+        return any(learner.donor is not None for learner in self.plan.group_of(group, Role.LEARNER))
+
+    def _most_updates(self, group: int) -> int | None:
+        """The group's share of the job's updates, exact as long as nobody joins or leaves; then the total decides."""
+        plan = self.plan
+        total = plan.job.training.stop.updates
+        if total is None or plan.revision > 1:
+            return None
+        return share(total, len(plan.groups), plan.groups.index(group))
 
     def _evaluator(self, placement: Placement, attempt: int) -> Component:
         del attempt  # its episodes are the same in every life
         ports = EvaluatorPorts(
-            policy=self._reader(placement.group),
+            policy=self._reader(names.policy_board(placement.group)),
             block=self.block(placement.name),
             control=self.control,
             checkpoints=self._paths.checkpoints,
@@ -225,8 +241,7 @@ class Assembly:
             space_ready=self._resources.event(f"{ring}:space"),
         )
 
-    def _reader(self, group: int) -> BoardReader:
-        board = names.policy_board(group)
+    def _reader(self, board: str) -> BoardReader:
         return BoardReader(self._resources.segment(board), self.wiring.boards[board])
 
     def _reader_events(self, board: str) -> list[EventFd]:

@@ -66,6 +66,9 @@ class InProcessRun:
 
     def tick(self) -> bool:
         """One tick of each; False if all were idle."""
+        self.assembly.control.global_env_steps = self.assembly.control.base_env_steps + self.total(
+            Role.ACTOR, "env_steps"
+        )
         worked = [component.tick() is not Progress.IDLE for component in self.components.values()]
         for name in self.components:
             self._seen[name], episodes = self.assembly.block(name).episodes_since(self._seen[name])

@@ -114,7 +114,9 @@ def courier_of(peer: str) -> str:
 
 
 def wire(plan: Plan, node: str) -> Wiring:
-    """Derive all shared memory of one node from a plan."""
+    """Derive all shared memory of one node from a plan. ValueError where an actor's number is not below MOST_ACTORS."""
+    if (highest := max((actor.index for actor in plan.of_role(Role.ACTOR)), default=0)) >= MOST_ACTORS:
+        raise ValueError(f"actor-{highest}: a run can name {MOST_ACTORS} actors between its launch and its end")
     draft = _Draft(plan, node)
     for group in plan.groups:
         if plan.home(group) == node:
@@ -211,11 +213,16 @@ def inputs_of(plan: Plan, node: str, component: str) -> tuple[object, ...]:
     placement = next(p for p in plan.on(node) if p.name == component)
     if placement.role is Role.BUFFER:
         actors = plan.group_of(placement.group, Role.ACTOR)
-        return (*(fragments_ring(actor.name) for actor in actors), placement.leaving)
+        return (*(fragments_ring(actor.name) for actor in actors), drains(plan, placement.group))
     if placement.role is Role.LEARNER:
         peers = tuple(group for group in plan.groups if group != placement.group)
         return (peers, wire(plan, node).board_readers[policy_board(placement.group)])
     return ()
+
+
+def drains(plan: Plan, group: int) -> bool:
+    """Whether a group's buffer gets no more than what its actors have made already."""
+    return all(actor.leaving for actor in plan.group_of(group, Role.ACTOR))
 
 
 def replay_layout(plan: Plan) -> Layout:

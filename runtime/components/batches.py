@@ -30,7 +30,7 @@ def _fragments(env: EnvSpec, sizes: Sizes) -> tuple[Field, ...]:
         *step_fields(env, cells),
         Field("logp", "float32", cells),
         Field("version", "int64", (t, fragments)),
-        # Ring index and fragment sequence of each part: what a restarted buffer must not send again.
+        # Actor and fragment sequence of each part: what a restarted buffer must not send again. −1: the part is empty.
         Field("source", "int64", (fragments, 2)),
     )
 

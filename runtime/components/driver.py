@@ -1,4 +1,8 @@
-"""The loop around a component: waiting, signals, heartbeat, orphanhood, exit report. Knows nothing of learning."""
+"""The loop around a component: waiting, signals, heartbeat, orphanhood, exit report. Knows nothing of learning.
+
+SIGUSR2 asks for a hand-over: the component ends in good order between two ticks. Its successor, if there is to be one,
+goes on over the same memory. The signal is held back from before the fork until there is a handler for it.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 #: Longest sleep of an idle component: how late it can notice an order, and how often an idle one beats.
 IDLE_TIMEOUT_MS = 50
 _EVENTFD_BYTES = 8
+HAND_OVER = signal.SIGUSR2
+REPLACED = "replaced"  #: the reason of a life that ended for a hand-over
 
 
 class TerminatedError(Exception):
@@ -51,11 +57,14 @@ class Driver:
     control: ControlBlock
     lifeline: int  #: read end of a pipe whose write end only agent and forkserver hold: readable means both are gone
     _asked_to_leave: str | None = None
+    _asked_to_hand_over: bool = False
 
     def run(self) -> str:
         """Returns why it ended, in words; an error of the component comes out as its own exception."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(HAND_OVER, self._on_hand_over)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (HAND_OVER,))
         poller = self._poller()
         try:
             self._enter(Phase.INIT)
@@ -80,6 +89,8 @@ class Driver:
                 return "told to stop"
             if self._asked_to_leave:
                 raise TerminatedError(self._asked_to_leave)
+            if self._asked_to_hand_over:
+                return REPLACED
             progress = component.tick()
             if progress is Progress.WORKED:
                 continue
@@ -100,6 +111,9 @@ class Driver:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._asked_to_leave = f"received {signal.Signals(number).name}"
+
+    def _on_hand_over(self, _number: int, _frame: FrameType | None) -> None:
+        self._asked_to_hand_over = True
 
 
 def report_exit(path: Path, component: str, attempt: int, outcome: str | BaseException) -> int:

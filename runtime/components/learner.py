@@ -12,6 +12,7 @@ from runtime.algorithms.averaging import track
 from runtime.checkpoint.errors import CheckpointError
 from runtime.checkpoint.shard import save_shard
 from runtime.components.base import Progress
+from runtime.components.donor import await_state
 from runtime.components.saving import save_part
 from runtime.contract.states import Dependencies
 from runtime.freshness.lags import count_lags
@@ -49,8 +50,9 @@ class Learner:
     """One policy, trained from one ring of batches.
 
     After a crash it goes on from its state board, which is written at every publication: the updates made since are
-    lost, at most `publish_every` − 1. A publication that is due comes before the release of its batch, and the state
-    names the last batch trained on, so no batch counts twice and no turn is forgotten.
+    lost, at most `publish_every` − 1; where it ends in good order, none. A publication that is due comes before the
+    release of its batch, and the state names the last batch trained on, so no batch counts twice and no turn is
+    forgotten. One that joins a run begins with the state of a learner that is there, and with counters of its own.
     """
 
     def __init__(self, name: str, ports: LearnerPorts, algorithm: Algorithm, settings: LearnerSettings) -> None:
@@ -66,6 +68,7 @@ class Learner:
         self._last_sequence = -1
         self._undone_in_a_row = 0
         self._undone_because = ""
+        self._sound = False  #: no update is under way or was cut short
         self._since_publish = 0
         self._peer_versions = [-1] * len(ports.peers)
         self._busy_s = 0.0
@@ -84,6 +87,11 @@ class Learner:
         """Continue from the state board if a predecessor wrote one; then publish, so that actors can begin."""
         if (state := self._ports.state.current()) is not None:
             self._take_over(state)
+        elif (donor := self._ports.donor) is not None:
+            state = await_state(donor, control=self._ports.control, beat=self._ports.beat, clock=self._ports.clock)
+            if state is None:
+                return  # told to stop meanwhile
+            self._begin_with(state)
         block = self._ports.block
         # Updates that a predecessor made and did not publish are lost, but counters and versions never go back.
         self._updates = max(self._updates, int(block.get("updates")), self._ports.policy.version)
@@ -91,21 +99,28 @@ class Learner:
         block.set("updates", self._updates)
         block.set("samples_trained", self._trained)
         self._publish()
+        self._sound = True
         self._span_began = self._ports.clock()
 
     def _take_over(self, state: Mapping[str, np.ndarray]) -> None:
+        self._begin_with(state)
+        counters = state["learner"]
+        self._trained = int(counters[1])
+        self._turn, self._last_sequence = int(counters[3]), int(counters[4])
+
+    def _begin_with(self, state: Mapping[str, np.ndarray]) -> None:
+        """Parameters, optimiser, target and shadow of a state, be it a predecessor's or another learner's."""
         self._algorithm.load_state(state)
         if self._shadow is not None:
             self._shadow[:] = state["shadow"]
-        counters = state["learner"]
-        self._trained, self._env_steps = int(counters[1]), int(counters[2])
-        self._turn, self._last_sequence = int(counters[3]), int(counters[4])
+        self._env_steps = int(state["learner"][2])
 
     def tick(self) -> Progress:
         """One batch. NotFiniteError where update after update has to be undone: going on would train nothing."""
         slot = self._ports.batches.peek()
         if slot is None:
             return Progress.IDLE
+        self._sound = False
         ports, limit = self._ports, self._settings.max_updates
         began, marker = ports.clock(), slot.marker
         self._env_steps = int(slot.fields["env_steps"][0])
@@ -127,6 +142,7 @@ class Learner:
             ports.batches.release(consumed=slot.samples)
         if self._undone_in_a_row >= HOPELESS_AFTER:
             raise NotFiniteError(f"{self._undone_in_a_row} updates in a row were not finite: {self._undone_because}")
+        self._sound = True
         self._account(began)
         return Progress.WORKED
 
@@ -250,7 +266,9 @@ class Learner:
             self._busy_s, self._span_began = 0.0, now
 
     def stop(self) -> None:
-        """Nothing to let go of. An update that an error cut short must not be published, so nothing is."""
+        """Publish what is not published yet, for who comes after; not where an error has cut an update short."""
+        if self._sound and self._since_publish > 0:
+            self._publish()
 
     def waits(self) -> Sequence[int]:
         return self._ports.wait_fds

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runtime.contract.states import Dependencies
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from runtime.contract.states import Dependencies
     from runtime.memory.block import StatsBlock
     from runtime.memory.board import BoardReader, BoardWriter
     from runtime.memory.control import ControlBlock
@@ -35,6 +36,7 @@ class BufferPorts:
     """A buffer's surroundings. Rings are in actor order."""
 
     rings: Sequence[Consumer]
+    actors: Sequence[int]  #: whose ring each one is: by this number it is known to all lives of the buffer
     batches: Producer
     priorities: Consumer | None
     block: StatsBlock
@@ -46,6 +48,7 @@ class BufferPorts:
     checkpoints: Path
     clock: Callable[[], float]
     wait_fds: Sequence[int]
+    draining: bool = False  #: its actors leave: what they made is used up, and nothing more will come
     receive_time: MovingMean = field(default_factory=MovingMean)
 
     def learner_version(self) -> int:
@@ -53,12 +56,18 @@ class BufferPorts:
         return self.policy.version
 
     def global_env_steps(self, in_hand: int = 0) -> int:
-        """Env steps of the whole run as this group sees them: groups produce alike, so its own share is scaled up.
+        """Env steps of the whole run: what the coordinator last told, which is a moment old.
 
+        Where nobody may be ahead of the others, the number must not depend on when it was told: there it is counted
+        here. Groups produce alike, so the own share is scaled up; it never goes back, also where a ring has gone.
         `in_hand` are samples that are taken but not released yet.
         """
+        control = self.control
+        if self.dependencies is Dependencies.RELAXED:
+            return max(control.global_env_steps, control.base_env_steps)
         taken = sum(ring.released_samples for ring in self.rings) + in_hand
-        return self.control.base_env_steps + taken * self.num_groups
+        told = int(self.batches.last.fields["env_steps"][0]) if self.batches.last is not None else 0
+        return max(control.base_env_steps + taken * self.num_groups, told)
 
     def turn_told(self) -> int:
         """Strict mode: the round up to which the learner has been told that it is over."""
@@ -80,6 +89,7 @@ class LearnerPorts:
     policy: BoardWriter
     state: BoardWriter
     peers: Sequence[BoardReader]
+    donor: BoardReader | None  #: whose state it begins with, where it joins a run
     block: StatsBlock
     control: ControlBlock
     checkpoints: Path

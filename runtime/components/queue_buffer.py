@@ -12,20 +12,23 @@ from runtime.components.saving import save_and_mark
 from runtime.contract.states import Dependencies
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from runtime.components.ports import BufferPorts
     from runtime.memory.ring import Consumer, Slot
 
 _PER_CELL = ("obs", "next_obs", "action", "reward", "terminated", "truncated", "valid", "logp")
+_NO_SOURCE = (-1, -1)
+QUIET_S = 0.5  #: a buffer that drains believes after so long that nothing more comes
 
 
 class QueueBuffer:
     """Joins F fragments along the environment axis into one batch.
 
     A fragment is released only after the batch that holds it is committed, and every batch names its sources, so a
-    buffer that is killed between the two neither loses a fragment nor sends one twice.
+    buffer that is killed between the two neither loses a fragment nor sends one twice. Where its actors leave, the last
+    batch may have parts without a valid cell.
     """
 
     def __init__(self, name: str, ports: BufferPorts, *, fragments_per_batch: int, max_lag: int) -> None:
@@ -36,14 +39,16 @@ class QueueBuffer:
         self._next_ring = 0
         self._chosen: list[tuple[int, Slot]] = []
         self._peeked = [0] * len(ports.rings)
+        self._arrived = 0
+        self._arrived_at = 0.0
 
     def start(self) -> None:
         """Finish what a predecessor left half done: release the fragments of its last committed batch."""
         self._ports.finish_marker()
         last = self._ports.batches.last
         if last is not None and last.samples > 0:
-            for ring, consumer in enumerate(self._ports.rings):
-                _release_sent(consumer, ring, last.fields["source"])
+            for actor, consumer in zip(self._ports.actors, self._ports.rings, strict=True):
+                _release_sent(consumer, actor, last.fields["source"])
 
     def tick(self) -> Progress:
         ports = self._ports
@@ -51,7 +56,7 @@ class QueueBuffer:
             return save_and_mark(self, ports, ports.control.checkpoint_request, self._write_tidings)
         if ports.dependencies is Dependencies.POLICY_ONLY and ports.batches.unreleased > 0:
             return Progress.IDLE  # the learner is busy: what it trains on next must be made meanwhile
-        if not self._choose():
+        if not self._choose() and not self._is_all():
             return Progress.IDLE
         batch = ports.batches.acquire()
         if batch is None:
@@ -98,6 +103,15 @@ class QueueBuffer:
             ring = (ring + 1) % len(rings)
         return len(self._chosen) == self._count
 
+    def _is_all(self) -> bool:
+        """Draining: there is something, and for a while nothing more has come. If more comes, that makes another."""
+        if not self._ports.draining:
+            return False
+        now, arrived = self._ports.clock(), sum(ring.released + ring.available for ring in self._ports.rings)
+        if arrived != self._arrived:
+            self._arrived, self._arrived_at = arrived, now
+        return bool(self._chosen) and now - self._arrived_at >= QUIET_S
+
     def _choose_in_order(self) -> bool:
         """Strict: round after round, in each one fragment of every actor, so that arrival order cannot matter."""
         rings = self._ports.rings
@@ -130,16 +144,25 @@ class QueueBuffer:
             for name in _PER_CELL:
                 fields[name][:, columns] = fragment.fields[name]
             fields["version"][:, part] = fragment.fields["version"]
-            fields["source"][part] = (ring, fragment.sequence)
+            fields["source"][part] = (ports.actors[ring], fragment.sequence)
+        self._leave_empty(fields, len(self._chosen))
         samples = sum(fragment.samples for _, fragment in self._chosen)
-        self._write_tidings(batch, (self._released() + self._count) // len(ports.rings), in_hand=samples)
+        self._write_tidings(batch, (self._released() + len(self._chosen)) // len(ports.rings), in_hand=samples)
         ports.batches.commit(samples)
         for ring, fragment in self._chosen:
             ports.rings[ring].release(consumed=fragment.samples)
         self._next_ring = (self._chosen[-1][0] + 1) % len(ports.rings)
         ports.block.add("batches", 1)
-        ports.receive_time.update((ports.clock() - began) / self._count)
+        ports.receive_time.update((ports.clock() - began) / len(self._chosen))
         ports.block.set("t_rv_s", ports.receive_time.value)
+
+    def _leave_empty(self, fields: Mapping[str, np.ndarray], first: int) -> None:
+        """Parts from `first` on hold nothing: no cell is valid, and none spoils a sum."""
+        if first < self._count:
+            for name in _PER_CELL:
+                fields[name][:, first * self._ports.num_envs :] = 0
+            fields["version"][:, first:] = fields["version"][:, :1]
+            fields["source"][first:] = _NO_SOURCE
 
     def _write_tidings(self, slot: Slot, turn: int | None = None, in_hand: int = 0) -> None:
         slot.fields["env_steps"][0] = self._ports.global_env_steps(in_hand)
@@ -156,7 +179,7 @@ class QueueBuffer:
         return self._ports.wait_fds
 
 
-def _release_sent(consumer: Consumer, ring: int, source_F2: np.ndarray) -> None:
-    sent = source_F2[source_F2[:, 0] == ring, 1]
+def _release_sent(consumer: Consumer, actor: int, source_F2: np.ndarray) -> None:
+    sent = source_F2[source_F2[:, 0] == actor, 1]
     while sent.size and (slot := consumer.peek()) is not None and slot.sequence <= sent.max():
         consumer.release(consumed=slot.samples)

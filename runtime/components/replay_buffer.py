@@ -32,9 +32,10 @@ NOT_ROWS = ("cursor", "taken", "taking", "trained")  #: arrays of the memory tha
 class ReplayBuffer:
     """Inserts fragments, samples batches, writes priorities back.
 
-    The replay arrays live in a segment of their own and remember, per ring, the last fragment taken, so a buffer that
-    is killed goes on with the same memory. Pace: relaxed lets the learner train ahead of or behind the balance by a
-    bounded number of samples; `policy-only` and `strict` hold it exactly, one fragment (or round) at a time.
+    The replay arrays live in a segment of their own and remember, per actor, the last fragment taken, so a buffer that
+    is killed, or replaced because actors came and went, goes on with the same memory. Pace: relaxed lets the learner
+    train ahead of or behind the balance by a bounded number of samples; `policy-only` and `strict` hold it exactly, one
+    fragment (or round) at a time.
 
     `strict` takes turns: a round is one fragment of every ring; then the updates it is worth, one batch at a time, each
     with the priorities of the one before; the last one, or an empty slot, tells the learner that the round is over.
@@ -67,11 +68,11 @@ class ReplayBuffer:
     def start(self) -> None:
         """Release what a predecessor had inserted but not yet let go."""
         self._ports.finish_marker()
-        ring, after, inserted = (int(word) for word in self._taking)
+        actor, after, inserted = (int(word) for word in self._taking)
         if self._replay.inserted >= inserted:
-            self._taken[ring] = max(int(self._taken[ring]), after)
-        for ring, consumer in enumerate(self._ports.rings):
-            while (slot := consumer.peek()) is not None and slot.sequence < self._taken[ring]:
+            self._taken[actor] = max(int(self._taken[actor]), after)
+        for actor, consumer in zip(self._ports.actors, self._ports.rings, strict=True):
+            while (slot := consumer.peek()) is not None and slot.sequence < self._taken[actor]:
                 consumer.release(consumed=slot.samples)
 
     def tick(self) -> Progress:
@@ -111,17 +112,17 @@ class ReplayBuffer:
         """Insert what is there: one fragment of each actor; in strict mode only whole rounds."""
         if not self._may_insert():
             return False
-        rings = list(enumerate(self._ports.rings))
+        rings = list(zip(self._ports.actors, self._ports.rings, strict=True))
         if self._strict:
             rounds = self._rounds()
-            rings = [(ring, consumer) for ring, consumer in rings if consumer.released == rounds]
+            rings = [(actor, consumer) for actor, consumer in rings if consumer.released == rounds]
             if any(consumer.available == 0 for _, consumer in rings):
                 return False
         taken = 0
-        for ring, consumer in rings:
+        for actor, consumer in rings:
             slot = consumer.peek()
             if slot is not None:
-                self._insert(ring, consumer, slot)
+                self._insert(actor, consumer, slot)
                 taken += 1
         self._ports.block.set("replay_fill", self._replay.size / self._replay.capacity)
         return taken > 0
@@ -130,7 +131,7 @@ class ReplayBuffer:
         """Strict: how many fragments of every ring are in."""
         return min(consumer.released for consumer in self._ports.rings)
 
-    def _insert(self, ring: int, consumer: Consumer, slot: Slot) -> None:
+    def _insert(self, actor: int, consumer: Consumer, slot: Slot) -> None:
         ports = self._ports
         began = ports.clock()
         lag = ports.learner_version() - int(slot.fields["version"][0])
@@ -141,9 +142,9 @@ class ReplayBuffer:
         rows = self._finite(transitions(slot.fields, steps=self._config.n_step, gamma=self._config.gamma))
         kept = len(rows["action"])
         # A successor knows by this word whether the insertion was over when its predecessor died.
-        self._taking[:] = ring, slot.sequence + 1, self._replay.inserted + kept
+        self._taking[:] = actor, slot.sequence + 1, self._replay.inserted + kept
         self._replay.insert(rows)
-        self._taken[ring] = slot.sequence + 1
+        self._taken[actor] = slot.sequence + 1
         consumer.release(consumed=kept, dropped_other=slot.samples - kept)
         ports.receive_time.update(ports.clock() - began)
         ports.block.set("t_rv_s", ports.receive_time.value)

@@ -1,7 +1,8 @@
 """Handing a checkpoint's shards to fresh components, also when the shape has changed.
 
-Learners: learner i takes learner (i mod saved)'s shard. Replay memories: all saved transitions, oldest first, are dealt
-out anew over the buffers of the new shape. Fragments that were in flight at the cut are gone; the ledger says so.
+Learners: the i-th learner takes the (i mod saved)-th one's shard. Replay memories: all saved transitions, oldest first,
+are dealt out anew over the buffers of the new shape. Fragments that were in flight at the cut are gone; the ledger says
+so.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def saved(folder: Path, role: Role) -> list[str]:
     return sorted((path.stem for path in folder.glob(f"{role}-*.json")), key=lambda name: int(name.rpartition("-")[2]))
 
 
-def restore_learner(folder: Path, plan: Plan, index: int, learner: Learner) -> None:
+def restore_learner(folder: Path, plan: Plan, group: int, learner: Learner) -> None:
     """Parameters, optimiser, target; and counters, of which a learner of another shape takes its share of the sum."""
     shards = saved(folder, Role.LEARNER)
-    learners = len(plan.of_role(Role.LEARNER))
+    learners, index = len(plan.groups), plan.groups.index(group)
     arrays, meta = load_shard(folder, shards[index % len(shards)])
     if len(shards) != learners:
         metas = [load_shard(folder, name)[1] for name in shards]
@@ -47,20 +48,20 @@ def restore_replay(
     folder: Path, plan: Plan, group: int, memory: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> None:
     """Fill an empty replay memory with this group's share of all saved transitions, and go on with its stream."""
-    groups = len(plan.of_role(Role.LEARNER))
+    groups, rank = len(plan.groups), plan.groups.index(group)
     shards = [load_shard(folder, name) for name in saved(folder, Role.BUFFER)]
     inserted = sum(int(arrays["cursor"][INSERTED]) for arrays, _ in shards)
     trained = sum(int(arrays["trained"][0]) for arrays, _ in shards)
     capacity = len(memory["action"])
     order = np.argsort(-np.concatenate([_ages(arrays["cursor"]) for arrays, _ in shards]), kind="stable")
-    mine = order[group::groups][-capacity:]
+    mine = order[rank::groups][-capacity:]
     for name, array in memory.items():
         if name not in NOT_ROWS:
             array[: len(mine)] = np.concatenate([arrays[name] for arrays, _ in shards])[mine]
     memory["generation"][: len(mine)] = np.arange(len(mine))
     memory["trained"][0] = trained // groups
-    if group < len(shards):
-        rng.bit_generator.state = shards[group][1]["random_stream"]
+    if rank < len(shards):
+        rng.bit_generator.state = shards[rank][1]["random_stream"]
     # Last of all: by this a successor sees whether a life that ended meanwhile had filled the memory.
     memory["cursor"][:] = (len(mine) % capacity, len(mine), max(len(mine), inserted // groups))
 

@@ -15,6 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from runtime.components.driver import HAND_OVER
 from runtime.contract.paths import RunPaths
 from runtime.contract.plan import Plan
 from runtime.contract.run_mark import mark_process
@@ -118,6 +119,7 @@ def main(argv: list[str]) -> int:
     channel = socket.socket(fileno=int(argv[0]))
     channel.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (HAND_OVER,))  # a child that is told early would die of it
     _import_heavy()
     message, _ = protocol.receive(channel)
     if message is None:
