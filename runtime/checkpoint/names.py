@@ -25,6 +25,11 @@ def partial_folder(checkpoints: Path, step: int) -> Path:
     return checkpoints / f".tmp-{step:012d}"
 
 
+def copy_folder(checkpoints: Path, step: int) -> Path:
+    """Where a copy of another node's checkpoint gathers until it has been compared with its manifest."""
+    return checkpoints / f".tmp-copy-{step:012d}"
+
+
 def replaced_folder(checkpoints: Path, step: int) -> Path:
     """An older checkpoint of the same step, for the moment between two renames."""
     return checkpoints / f".replaced-{step:012d}"

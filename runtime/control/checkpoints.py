@@ -16,12 +16,14 @@ from runtime.contract.view import Checkpoints
 from runtime.control.checkpoint_round import Round, Verdict, judge
 from runtime.control.orphan_record import read_orphan_record
 from runtime.control.run_state import CheckpointFailed, CheckpointWritten
+from runtime.control.shipping import Inbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from datetime import datetime
     from pathlib import Path
 
+    from runtime.contract.messages import Part, PartTaken
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
     from runtime.control.event_log import EventLog
@@ -65,6 +67,7 @@ class CheckpointDesk:
         self._seal = ThreadPoolExecutor(1, thread_name_prefix="seal")
         self._sealing: Future[_Finished] | None = None
         self._partial: PartialCheckpoint | None = None
+        self._inbox = Inbox(paths.checkpoints)
         self._round: Round | None = None
         self._orphans: _Orphans | None = None
         self._counted_from = now
@@ -106,7 +109,20 @@ class CheckpointDesk:
             self._partial = PartialCheckpoint(self._paths.checkpoints, round_.step, adopt=adopt)
         except CheckpointError as error:
             return self._failed(error.message, now)
+        head = self._plan.head
+        self._inbox.expect(round_.step, {p.name: p.host for p in self._plan.placements if p.host != head})
         return None
+
+    def take(self, peer: str, part: Part, blob: bytes | None) -> PartTaken | None:
+        """Part of a shard of another node, and what to answer it."""
+        return self._inbox.take(peer, part, blob)
+
+    def revise(self, plan: Plan) -> None:
+        """The plan has changed: nobody waits for the shard of a component that is no longer part of the run."""
+        gone = {p.name for p in self._plan.placements} - {p.name for p in plan.placements}
+        self._plan = plan
+        if self._round is not None and self._sealing is None:
+            self._round = self._round.without(gone)
 
     def resume(self, round_: Round, now: float) -> Outcome | None:
         """Go on with a round that a coordinator before this one had opened; its end, if it has ended."""
@@ -125,35 +141,39 @@ class CheckpointDesk:
         if self._sealing is None:
             self._close_round(now)
 
-    def look(self, fold: Fold, manifest: Callable[[int], Manifest], *, now: float) -> Outcome | None:
-        """How the open round has ended, if it has. `manifest` is asked once, when all shards are there."""
+    def look(
+        self, fold: Fold, manifest: Callable[[int], Manifest], *, now: float, away: Collection[str] = ()
+    ) -> Outcome | None:
+        """How the open round has ended, if it has. `manifest` is asked once, when all shards are there.
+
+        `away`: components whose node is lost.
+        """
         if self._sealing is not None:
             ended = self._look_at_seal(now) if self._sealing.done() else None
             return ended if self._orphans is None else None
-        if self._orphans is not None:
-            return self._look_at_guardian(self._orphans, fold, manifest, now)
+        if self._orphans is not None and (failed := self._look_at_guardian(self._orphans, fold, now)) is not None:
+            return failed
         if self._round is None:
             return None
+        arrived = self._inbox.arrived(self._round.step) if self._round.shipped else ()
         limit = self._plan.job.health.checkpoint
-        self._round, verdict, reason = judge(self._round, fold.reports, now=now, limit_s=limit)
+        self._round, verdict, reason = judge(
+            self._round, fold.reports, now=now, limit_s=limit, arrived=arrived, away=away
+        )
         if verdict is Verdict.FAILED:
             return self._failed(reason, now)
         if verdict is Verdict.WHOLE:
             self._begin_seal(manifest(self._round.step))
         return None
 
-    def _look_at_guardian(
-        self, orphans: _Orphans, fold: Fold, manifest: Callable[[int], Manifest], now: float
-    ) -> CheckpointFailed | None:
+    def _look_at_guardian(self, orphans: _Orphans, fold: Fold, now: float) -> CheckpointFailed | None:
+        """Once it has spoken there is a round again, for which other nodes may have to be asked."""
         record = read_orphan_record(self._paths.orphaned)
         reason = self._guardian_is_late(orphans, fold, now) if record is None else record.reason
         if record is None or record.step is None:
             return self._failed(reason, now) if reason else None
         self._orphans = None
-        failed = self._open(Round.of(self._plan, record.step, orphans.cause, now), now, adopt=True)
-        if failed is None:
-            self._begin_seal(manifest(record.step))
-        return failed
+        return self._open(Round.of_orphans(self._plan, record.step, orphans.cause, now), now, adopt=True)
 
     def _guardian_is_late(self, orphans: _Orphans, fold: Fold, now: float) -> str | None:
         if orphans.processes_gone_at is None and not any(map(_exists, _pids(fold))):
@@ -169,6 +189,7 @@ class CheckpointDesk:
     def _begin_seal(self, manifest: Manifest) -> None:
         assert self._round is not None
         assert self._partial is not None
+        self._inbox.close()  # who comes now is late, and must not write where digests are being taken
         partial, needed, now = self._partial, self._round.needed, self._wall()
         self._partial = None  # from here on it is the thread's, which also removes it if it fails
         self._sealing = self._seal.submit(_seal, partial, manifest, needed, self._plan.job.checkpoint.keep, now)
@@ -208,6 +229,7 @@ class CheckpointDesk:
         return CheckpointFailed(id=event, reason=reason)
 
     def _close_round(self, now: float) -> None:
+        self._inbox.close()
         if self._partial is not None:
             self._partial.abandon()
             self._partial = None
@@ -221,6 +243,7 @@ class CheckpointDesk:
 
     def close(self) -> None:
         """Wait for the thread."""
+        self._inbox.close()
         self._seal.shutdown()
 
 
