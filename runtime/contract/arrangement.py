@@ -47,8 +47,8 @@ def rearrange(
 
     `hosts`: all nodes from now on, none: those of the plan. `away`: nodes that do not answer now; what is there counts
     and stays, nothing is added. `leave`: nodes to be emptied. `gone`: nodes that have lost everything they ran but may
-    be used again. Sizes stay: they are fixed for a run. ArrangementError where the shape does not fit; the hint names
-    the nearest one that does.
+    be used again. Groups whose home is away are left alone (see `regroup`), and sizes are fixed for a run.
+    ArrangementError where the shape does not fit; the hint names the nearest one that does.
     """
     nodes = _nodes(plan, hosts, leave)
     if nodes[0].leaving:
@@ -161,7 +161,6 @@ def _arranged(
     change.leave_groups(p.group for p in change.staying(Role.LEARNER) if p.host in empty)
     change.leave(lambda p: p.host in empty)
     lost = change.lost_groups()
-    change.leave(lambda p: p.role is Role.ACTOR and p.group in lost and p.host not in away)
     by_worth = sorted(change.groups(), key=lambda g: (g in lost, g))
     change.leave_groups(by_worth[shape.learners :])
     staying = by_worth[: shape.learners]

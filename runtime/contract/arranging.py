@@ -130,10 +130,11 @@ class Arranging:
     def add_actors(self, wanted: dict[int, int]) -> None:
         """So many more actors for each group. Groups take turns, so that none gets all the good places."""
         left, places = dict(wanted), []
+        homes = {group: self.home(group) for group in wanted}
         while any(left.values()):
             group = max(left, key=lambda g: (left[g], -g))
             left[group] -= 1
-            places.append((group, *self._draft.actor(self.home(group))))
+            places.append((group, *self._draft.actor(homes[group])))
         for group, host, cores in sorted(places, key=lambda place: place[0]):
             self.add_actor(group, host, cores, 1.0)
 
@@ -147,8 +148,9 @@ class Arranging:
 
     def add_buffers(self) -> None:
         """Every new learner's, on its node."""
+        served = {buffer.group for buffer in self.staying(Role.BUFFER)}
         for learner in self.staying(Role.LEARNER):
-            if not self.staying(Role.BUFFER, learner.group):
+            if learner.group not in served:
                 cores = self._draft.floating(learner.host)
                 self._join(Role.BUFFER, learner.group, learner.group, learner.host, cores, self.light[Role.BUFFER])
 

@@ -53,25 +53,36 @@ def unfit(
 def nearest_shape(fits: Callable[[Shape], bool], wanted: Shape, *, least: int, most: int) -> Shape | None:
     """The shape nearest to `wanted` that fits, of those with as many learners or fewer; none where none does.
 
-    `least`: actors of a group; `most`: heavy components that could fit at all.
+    `least`: actors of a group; `most`: heavy components that could fit at all. Each try may take a while, so few are
+    made: with fewer learners there is more room, and with fewer actors too.
     """
-    best: Shape | None = None
+    learners = _largest(lambda n: fits(Shape(n, n * least)), 1, min(wanted.learners, most))
+    if learners is None:
+        return None
+    found = [_most_actors(fits, learners, wanted.actors, least, most)]
+    if (fed := wanted.actors // least) in range(1, learners):  # so many groups would have enough of the actors wanted
+        found.append(_most_actors(fits, fed, wanted.actors, least, most))
 
     def distance(shape: Shape) -> tuple[int, int]:
-        learners = abs(wanted.learners - shape.learners)
-        return learners + abs(wanted.actors - shape.actors), learners
+        away = abs(wanted.learners - shape.learners)
+        return away + abs(wanted.actors - shape.actors), away
 
-    for learners in range(min(wanted.learners, most), 0, -1):
-        if best is not None and wanted.learners - learners >= distance(best)[0]:
-            break
-        fewest = least * learners
-        if not fits(Shape(learners, fewest)):
-            continue
-        low, high = fewest, max(fewest, min(wanted.actors, most))
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if fits(Shape(learners, middle)) else (low, middle - 1)
-        found = Shape(learners, low)
-        if best is None or distance(found) < distance(best):
-            best = found
-    return best
+    return min(found, key=distance)
+
+
+def _most_actors(fits: Callable[[Shape], bool], learners: int, wanted: int, least: int, most: int) -> Shape:
+    """As many of the actors wanted as fit beside so many learners, and enough for them."""
+    fewest = least * learners
+    actors = _largest(lambda n: n == fewest or fits(Shape(learners, n)), fewest, max(fewest, min(wanted, most)))
+    return Shape(learners, actors or fewest)
+
+
+def _largest(holds: Callable[[int], bool], low: int, high: int) -> int | None:
+    """The largest number from `low` to `high` for which `holds`, where it holds up to some number and not beyond."""
+    if low > high or not holds(low):
+        return None
+    beyond = high + 1
+    while beyond - low > 1:
+        middle = (low + beyond) // 2
+        low, beyond = (middle, beyond) if holds(middle) else (low, middle)
+    return low

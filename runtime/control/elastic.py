@@ -175,11 +175,13 @@ def _more_actors(plan: Plan, shape: Shape) -> Shape | None:
     most = ceil(shape.actors * 1.5)
     if plan.job.elastic.max is not None:
         most = min(most, Shape.parse(plan.job.elastic.max).actors)
-    for actors in range(most, shape.actors, -1):
-        wanted = Shape(shape.learners, actors)
-        if _within(plan, wanted) and _can_be(plan, wanted):
-            return wanted
-    return None
+    fitting, beyond = shape.actors, most + 1
+    while beyond - fitting > 1:
+        middle = (fitting + beyond) // 2
+        fits = _can_be(plan, Shape(shape.learners, middle))
+        fitting, beyond = (middle, beyond) if fits else (fitting, middle)
+    wanted = Shape(shape.learners, fitting)
+    return wanted if fitting > shape.actors and _within(plan, wanted) else None
 
 
 def _fewer(plan: Plan, wanted: Shape) -> Shape | None:
