@@ -128,7 +128,9 @@ def _ask(run: Run, wanted: ScaleRequest) -> Difference:
     try:
         return Difference.model_validate(answer)
     except ValidationError as error:
-        raise TianjiError(f"the coordinator of {run.run_id} answered {answer!r} instead of a difference") from error
+        raise TianjiError(
+            f"the coordinator of {run.run_id} does not say what would change; it may be of an older version"
+        ) from error
 
 
 def _changes(change: Difference) -> bool:
