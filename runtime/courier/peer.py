@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.courier.board_mirror import BoardReceiver, BoardSender
+from runtime.courier.gathered import Gathered
 from runtime.courier.orders import LinkView, MirrorBoard, MirrorRing
 from runtime.courier.ring_mirror import RingReceiver, RingSender, packing_of
 from runtime.memory.board import BoardSpec
@@ -39,10 +40,12 @@ class Mirrored:
         if isinstance(order, MirrorRing):
             spec = RingSpec(order.name, layout, order.slots)
             packing = packing_of(spec, wan=order.wan)
-            ready = {"data_ready": events[0], "space_ready": events[1]}
+            data, space = events
             if order.end == "send":
-                return RingSender(MirrorConsumer(segment, spec, **ready), packing)
-            return RingReceiver(MirrorProducer(segment, spec, **ready), packing)
+                space = Gathered(space.fileno())
+                return RingSender(MirrorConsumer(segment, spec, data_ready=data, space_ready=space), packing, space)
+            data = Gathered(data.fileno())
+            return RingReceiver(MirrorProducer(segment, spec, data_ready=data, space_ready=space), packing, data)
         board = BoardSpec(order.name, layout, order.slots)
         if order.end == "send":
             return BoardSender(MirrorBoardReader(segment, board), order.codec, events[0] if events else None)

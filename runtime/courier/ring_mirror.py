@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.courier.channel import Transfer
+    from runtime.courier.gathered import Gathered
     from runtime.courier.port import Port
     from runtime.courier.protocol import Frame
     from runtime.memory.ring import RingSpec
@@ -56,8 +57,9 @@ def _batch_slots(spec: RingSpec) -> int:
 class RingSender:
     """Consumes the local ring: what is committed is sent, what is acknowledged is released."""
 
-    def __init__(self, ring: MirrorConsumer, packing: Packing) -> None:
+    def __init__(self, ring: MirrorConsumer, packing: Packing, space_ready: Gathered | None = None) -> None:
         self._ring = ring
+        self._space_ready = space_ready
         self._packing = packing
         self._window = SendWindow(ring.tail)
         self._moving: deque[tuple[int, tuple[Transfer, ...]]] = deque()  # number after the last slot, its transfers
@@ -94,6 +96,8 @@ class RingSender:
                 consumed=part.consumed, dropped_stale=part.dropped_stale, dropped_other=part.dropped_other
             )
             moved = True
+        if self._space_ready is not None:
+            self._space_ready.pass_on()
         pending = self._window.sendable(self._ring.head, self._ring.tail)
         if not pending:
             return moved
@@ -138,8 +142,9 @@ class RingSender:
 class RingReceiver:
     """Produces the remote ring: what comes is committed, what is released is acknowledged."""
 
-    def __init__(self, ring: MirrorProducer, packing: Packing) -> None:
+    def __init__(self, ring: MirrorProducer, packing: Packing, data_ready: Gathered | None = None) -> None:
         self._ring = ring
+        self._data_ready = data_ready
         self._packing = packing
         self._window: ReceiveWindow | None = None
         self._posted: deque[tuple[Transfer, Transfer, bytearray]] = deque()  # head, body, buffer of the head
@@ -172,6 +177,8 @@ class RingReceiver:
         if window is None:
             return False
         moved = self._take_direct(window) if self._packing is Packing.DIRECT else self._take_staged(window)
+        if self._data_ready is not None:
+            self._data_ready.pass_on()
         released = window.to_acknowledge(self._ring.tail, _MOST_DISPOSITIONS)
         self._post()
         limit = self._limit(window)
