@@ -129,6 +129,11 @@ class RunPaths:
         return self.root / "agent.lock"
 
     @property
+    def second_lives(self) -> Path:
+        """When this node's agent was replaced by its guardian (SecondLives, JSON); not on the head."""
+        return self.root / "second-lives.json"
+
+    @property
     def orphaned(self) -> Path:
         """Written by the forkserver when it has seen the components of a dead agent out (OrphanRecord, JSON)."""
         return self.root / "orphaned.json"

@@ -79,7 +79,9 @@ class ForkClient:
         return message
 
     def hang_up(self, timeout_s: float) -> None:
-        """Close the channel, on which the forkserver winds up and leaves; kill it if it does not."""
+        """Dismiss the forkserver, on which it winds up and leaves; kill it if it does not."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            protocol.send(self._end, protocol.Dismiss())
         self._end.close()
         try:
             self._process.wait(timeout_s)

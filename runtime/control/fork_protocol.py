@@ -52,6 +52,12 @@ class SpawnOrder(Document):
     attempt: int
 
 
+class Dismiss(Document):
+    """The agent leaves in good order: whoever is left is seen out, and nobody takes its place."""
+
+    kind: Literal["dismiss"] = "dismiss"
+
+
 class Ready(Document):
     """Everything heavy is imported; forks are cheap from here."""
 
@@ -86,7 +92,7 @@ class Gone(Document):
     status: int
 
 
-Message = Setup | Descriptors | Forget | SpawnOrder | Ready | Forked | ForkFailed | Gone
+Message = Setup | Descriptors | Forget | SpawnOrder | Dismiss | Ready | Forked | ForkFailed | Gone
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 

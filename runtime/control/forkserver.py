@@ -1,6 +1,7 @@
 """The forkserver: imports what is heavy once, forks components from there, and is their guardian if the agent dies.
 
-It has one thread and no state but its children. Its agent's death shows as end-of-file on the channel.
+It has one thread and no state but its children. Its agent's death shows as end-of-file on the channel without a word of
+dismissal before it.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ class Forkserver:
         self._run = run
         self._resources = resources
         self._children: dict[int, Child] = {}
+        self._dismissed = False
         self._lifeline = (resources.raw("lifeline:r"), resources.raw("lifeline:w"))
 
     def serve(self) -> None:
-        """Fork and report until the agent hangs up, then wind the run up."""
+        """Fork and report until the agent hangs up, then wind the run up; perhaps with another agent to follow."""
         while True:
             poller = select.poll()
             poller.register(self._channel, select.POLLIN)
@@ -58,7 +60,7 @@ class Forkserver:
                     self._reap(self._children.pop(descriptor))
                 elif not self._obey():
                     children = {child.pid: child.component for child in self._children.values()}
-                    wind_up(self._run, self._resources, children)
+                    wind_up(self._run, self._resources, children, dismissed=self._dismissed)
                     return
 
     def _obey(self) -> bool:
@@ -70,6 +72,8 @@ class Forkserver:
                 self._resources.take(names, descriptors)
             case protocol.Forget(names=names):
                 self._resources.forget(names)
+            case protocol.Dismiss():
+                self._dismissed = True
             case _:
                 return False
         return True
@@ -122,9 +126,8 @@ def main(argv: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, (HAND_OVER,))  # a child that is told early would die of it
     _import_heavy()
     message, _ = protocol.receive(channel)
-    if message is None:
-        return 0
-    assert isinstance(message, protocol.Setup)
+    if not isinstance(message, protocol.Setup):
+        return 0  # the agent has left before there was anything to do
     names: list[str] = []
     descriptors: list[int] = []
     more = True

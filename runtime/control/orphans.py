@@ -1,7 +1,8 @@
-"""What the forkserver does when its agent is gone: one last checkpoint, then everybody leaves.
+"""What the forkserver does when its agent is gone.
 
-The manifest is the coordinator's business (it knows the run's counters): the guardian makes the components write their
-shards, sees them out, and says in `orphaned.json` that it is done.
+On the head: one last checkpoint, then everybody leaves. The manifest is the coordinator's business (it knows the run's
+counters): the guardian makes the components write their shards, sees them out, and says in `orphaned.json` that it is
+done. On other nodes: everybody leaves, and a new agent begins; the run goes on without this node meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from runtime.contract.files import write_whole
 from runtime.contract.plan import Plan
 from runtime.contract.states import Role
 from runtime.control.orphan_record import OrphanRecord
+from runtime.control.second_life import become_agent
 from runtime.memory.block import StatsBlock
 from runtime.memory.control import Command, ControlBlock
 from runtime.resources import CONTROL
@@ -29,16 +31,29 @@ if TYPE_CHECKING:
     from runtime.resources import Resources
 
 _LOOK_EVERY_S = 0.05
+_HURRIED_GRACE_S = 5.0  #: where nothing is saved and somebody waits for the node
 
 
-def wind_up(run: RunOnNode, resources: Resources, children: Mapping[int, str]) -> None:
-    """Returns when no child is left. `children` are pids (our own children) and component names."""
+def wind_up(run: RunOnNode, resources: Resources, children: Mapping[int, str], *, dismissed: bool) -> None:
+    """Returns when no child is left, or becomes the next agent. `children` are pids (our own) and component names."""
     paths = run.paths
     control = ControlBlock(resources.segment(CONTROL))
-    if control.command:
-        _see_out(children, grace_s=Plan.model_validate_json(paths.plan.read_bytes()).job.health.stop_grace)
-        return
     plan = Plan.model_validate_json(paths.plan.read_bytes())
+    if control.command:
+        _see_out(children, grace_s=plan.job.health.stop_grace)
+    elif run.node == plan.head:
+        _save_and_see_out(run, plan, resources, control, children)
+    else:
+        control.command = Command.STOP
+        _see_out(children, grace_s=min(plan.job.health.stop_grace, _HURRIED_GRACE_S))
+        if not dismissed:
+            become_agent(paths, time.time())
+
+
+def _save_and_see_out(
+    run: RunOnNode, plan: Plan, resources: Resources, control: ControlBlock, children: Mapping[int, str]
+) -> None:
+    paths = run.paths
     step = max(control.global_env_steps, control.checkpoint_request + 1)
     control.checkpoint_request = step
     blocks = {
