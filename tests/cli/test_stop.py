@@ -48,7 +48,7 @@ def test_a_run_without_a_coordinator_is_terminated_and_then_marked_as_stopped(ru
 
 
 def test_what_ignores_the_request_and_sigterm_is_killed_after_the_grace(run, tianjictl, monkeypatch):
-    monkeypatch.setattr(stopping, "_TERM_WAIT_S", 0.3)
+    monkeypatch.setattr(stopping, "TERM_WAIT_S", 0.3)
     deaf = run.process({"TIANJI_RUN_ID": run.run_id}, DEAF)
     assert deaf.stdout is not None
     assert deaf.stdout.readline() == "deaf\n"

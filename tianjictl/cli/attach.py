@@ -15,7 +15,7 @@ from tianjictl.cli.options import Json, OptionalRun
 from tianjictl.cli.output import emit_json, err, is_terminal, live, note, say
 from tianjictl.cli.screen import fitting, progress_line, result_line
 from tianjictl.cli.status_json import status_data
-from tianjictl.errors import Interrupted, TianjiError, TimedOut, TrainingFailed
+from tianjictl.errors import Finding, Interrupted, TianjiError, TimedOut, TrainingFailed, Unreachable
 from tianjictl.launching.stopping import stop_run
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import Run, find_run
@@ -103,8 +103,10 @@ def _watch(run: Run, presses: CtrlC, keys: Keyboard, display: _Display) -> Any:
 def _stop(run: Run) -> None:
     report = stop_run(run, checkpoint=True, grace_s=stop_grace_s(run), reason="Ctrl-C was pressed twice", progress=note)
     if report.survivors:
-        left = ", ".join(f"{process.pid} ({process.command})" for process in report.survivors)
+        left = ", ".join(map(str, report.survivors))
         raise TimedOut(f"still running: {left}", hint=f"tianjictl stop {run.run_id} --force")
+    if report.unreachable:
+        raise Unreachable.listing([Finding(line, f"tianjictl stop {run.run_id}") for line in report.unreachable])
 
 
 class _Display:

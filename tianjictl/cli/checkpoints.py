@@ -14,8 +14,9 @@ from tianjictl.cli.output import emit_json, note, print_table, say
 from tianjictl.cli.progress import Progress
 from tianjictl.cli.screen import duration, size
 from tianjictl.errors import CheckpointProblem, TimedOut, UsageProblem
+from tianjictl.runs.access import head_place
 from tianjictl.runs.checkpoints import CheckpointView, list_checkpoints, prune_checkpoints, verify_checkpoints
-from tianjictl.runs.client import observe, request
+from tianjictl.runs.client import changed_at, clock_of, observe, request
 from tianjictl.runs.registry import Run, find_run
 from tianjictl.runs.settings import plan_of
 
@@ -32,9 +33,10 @@ def checkpoint(
     """Write a checkpoint now and wait until it is complete."""
     found = find_run(run)
     limit_s = parse_seconds(timeout, "--timeout")
-    began, asked_at = time.monotonic(), time.time()
+    began = time.monotonic()
     with Progress("asking for a checkpoint") as progress:
         _refuse_if_over(found)
+        asked_at = clock_of(found)
         answer = request(found, CheckpointRequest(), timeout_s=min(limit_s, 10.0))
         if not isinstance(answer, dict) or not isinstance(answer.get("step"), int):
             raise CheckpointProblem(f"the coordinator answered {answer!r} instead of a step")
@@ -64,9 +66,9 @@ def _wait_for(run: Run, step: int, asked_at: float, deadline: float) -> str:
     A folder of the same step from before `asked_at` (seconds since the epoch) is of an earlier attempt.
     """
     folder = run.paths.checkpoints / f"step-{step:012d}"
-    while not _is_there(folder, asked_at):
+    while not _is_there(run, folder, asked_at):
         picture = observe(run)
-        if picture.ended and not _is_there(folder, asked_at):
+        if picture.ended and not _is_there(run, folder, asked_at):
             raise CheckpointProblem(f"the run ended before checkpoint {step} was complete: {picture.view.reason}")
         failed = [
             event for event in picture.view.events if event.kind == "checkpoint.failed" and str(step) in event.message
@@ -76,14 +78,13 @@ def _wait_for(run: Run, step: int, asked_at: float, deadline: float) -> str:
         if time.monotonic() > deadline:
             raise TimedOut(f"checkpoint {step} is not complete yet", hint=f"tianjictl checkpoints {run.run_id}")
         time.sleep(_LOOK_EVERY_S)
-    return str(folder)
+    place = head_place(run)
+    return str(folder) if place is None else f"{place.node.name}:{place.node.folder}/checkpoints/{folder.name}"
 
 
-def _is_there(folder: Path, asked_at: float) -> bool:
-    try:
-        return (folder / "manifest.json").stat().st_mtime >= asked_at - _CLOCK_GRAIN_S
-    except FileNotFoundError:
-        return False
+def _is_there(run: Run, folder: Path, asked_at: float) -> bool:
+    written = changed_at(run, folder / "manifest.json")
+    return written is not None and written >= asked_at - _CLOCK_GRAIN_S
 
 
 def checkpoints(

@@ -12,12 +12,14 @@ from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, say
 from tianjictl.cli.progress import Progress
 from tianjictl.errors import TianjiError
-from tianjictl.runs.checkpoints import LATEST, checkpoint_at, choose_checkpoint
+from tianjictl.runs.checkpoints import checkpoint_at, newest_at_head
 from tianjictl.runs.registry import find_run
 from tianjictl.runs.tool import runtime_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tianjictl.runs.access import Place
 
 
 def evaluate(
@@ -30,10 +32,12 @@ def evaluate(
 ) -> None:
     """Play a saved policy greedily: mean, standard deviation, least and greatest return over N episodes."""
     with Progress("looking for the checkpoint") as progress:
-        folder = _folder(target, progress.keep)
+        folder, place = _folder(target, progress.keep)
         question = {"checkpoint": str(folder), "episodes": episodes, "seed": seed}
-        progress(f"playing {episodes} episodes with {folder.name}")
-        answer = runtime_tool(["eval", json_module.dumps(question)])
+        where = "" if place is None else f" on {place.node.name}"
+        progress(f"playing {episodes} episodes with {folder.name}{where}")
+        words = ["eval", json_module.dumps(question)]
+        answer = runtime_tool(words) if place is None else runtime_tool(words, place=place)
     missing = {"episodes", "seed", "version", "return"} - set(answer)
     if missing:
         raise TianjiError(f"the evaluation's answer lacks {', '.join(sorted(missing))}")
@@ -48,8 +52,9 @@ def evaluate(
     note(f"checkpoint {folder}, seed {answer['seed']}")
 
 
-def _folder(target: str | None, skipped: Callable[[str], None]) -> Path:
-    """The checkpoint folder: given itself, or the newest undamaged one of a run."""
+def _folder(target: str | None, skipped: Callable[[str], None]) -> tuple[Path, Place | None]:
+    """The checkpoint folder: given itself, or the newest undamaged one of a run; and where, if not on this machine."""
     if target is not None and ("/" in target or Path(target).is_dir()):
-        return Path(checkpoint_at(target).path)
-    return Path(choose_checkpoint(find_run(target), LATEST, skipped).path)
+        return Path(checkpoint_at(target).path), None
+    path, place = newest_at_head(find_run(target), skipped)
+    return Path(path), place

@@ -13,7 +13,7 @@ from runtime.contract.view import Event
 from tianjictl.cli.keys import keyboard
 from tianjictl.cli.options import Json, OptionalRun
 from tianjictl.cli.output import emit_json, note, safe
-from tianjictl.runs.client import observe
+from tianjictl.runs.client import observe, read_from
 from tianjictl.runs.registry import Run, find_run
 
 if TYPE_CHECKING:
@@ -61,17 +61,14 @@ class EventLog:
     """Reads a run's event log as it grows; a half-written last line waits for its end."""
 
     def __init__(self, run: Run) -> None:
-        self._path = run.paths.events
+        self._run = run
         self._position = 0
         self.unreadable = 0  #: lines that are no event
 
     def more(self) -> Iterator[Event]:
         """The events that came since the last call."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._position)
-                data = file.read()
-        except FileNotFoundError:
+        data = read_from(self._run, self._run.paths.events, self._position)
+        if data is None:
             return
         whole = data[: data.rfind(b"\n") + 1]
         self._position += len(whole)

@@ -10,7 +10,7 @@ from tianjictl.cli.options import Json, OptionalRun, Yes, confirm, parse_seconds
 from tianjictl.cli.output import emit_json, say
 from tianjictl.cli.progress import Progress
 from tianjictl.cli.screen import duration
-from tianjictl.errors import TimedOut
+from tianjictl.errors import Finding, TimedOut, Unreachable
 from tianjictl.launching.stopping import StopReport, stop_run
 from tianjictl.runs.client import observe
 from tianjictl.runs.processes import everything_of
@@ -32,11 +32,12 @@ def stop(
 ) -> int:
     """Stop a run and make sure that nothing of it is left. Stopping a run that has ended is no error.
 
-    It can be resumed afterwards. Only processes that carry the run's id are touched.
+    It can be resumed afterwards. Only processes that carry the run's id are touched. Ends with 4 where a node of the
+    run could not be looked at.
     """
     found = find_run(run)
     grace_s = stop_grace_s(found) if grace is None else parse_seconds(grace, "--grace")
-    if everything_of(found):
+    if everything_of(found) or (found.nodes and found.completion() is None):
         loss = " without a last checkpoint" if force or not checkpoint else ""
         confirm(f"Stop {found.run_id}{loss}?", yes=yes)
     with Progress("stopping") as progress:
@@ -46,9 +47,11 @@ def stop(
 
 def _tell(run: Run, report: StopReport, *, json: bool) -> int:
     if report.survivors:
-        left = ", ".join(f"{process.pid} ({process.command})" for process in report.survivors)
+        left = ", ".join(map(str, report.survivors))
         raise TimedOut(f"still running after SIGKILL: {left}", hint=f"tianjictl stop {run.run_id} --force")
     view = observe(run).view
+    if report.unreachable:
+        raise _not_everywhere(run, report)
     if json:
         data = {"run_id": run.run_id, "how": report.how, "seconds": report.seconds, "survivors": []}
         emit_json("stop", {**data, "state": view.state, "reason": view.reason})
@@ -59,3 +62,9 @@ def _tell(run: Run, report: StopReport, *, json: bool) -> int:
         kept = f"; newest checkpoint: step {last:,}" if last is not None else ""
         say(f"stopped {run.run_id} in {duration(report.seconds)} ({report.how}); nothing is left{kept}")
     return 0
+
+
+def _not_everywhere(run: Run, report: StopReport) -> Unreachable:
+    """Some nodes could not be looked at: what runs there is not known."""
+    hint = f"processes of {run.run_id} may be left there; when it answers again: tianjictl stop {run.run_id}"
+    return Unreachable.listing([Finding(line, hint) for line in report.unreachable])

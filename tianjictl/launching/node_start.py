@@ -105,10 +105,9 @@ def answer_of(
     node: NodeRecord,
     process: Detached,
     given_up: threading.Event,
-    *,
-    within_s: float = ANSWER_WITHIN_S,
 ) -> AgentAnswer:
     """What the agent answers; TianjiError where it refuses or ends, TimedOut where it says nothing in time."""
+    within_s = ANSWER_WITHIN_S
     deadline = time.monotonic() + within_s
     path = str(RunPaths(Path(node.folder)).answer)
     while not given_up.is_set():

@@ -57,6 +57,13 @@ def pack(files: dict[str, bytes], *, mode: int = 0o600) -> Archive:
     return Archive(content.hexdigest(), raw.getvalue())
 
 
+def unpacked(archive: Archive) -> dict[str, bytes]:
+    """The files of an archive by their names."""
+    with tarfile.open(fileobj=io.BytesIO(archive.content)) as packed:
+        opened = {member.name: packed.extractfile(member) for member in packed}
+        return {name: file.read() for name, file in opened.items() if file is not None}
+
+
 def stage(connection: Connection, state: str, archive: Archive) -> str:
     """Bring the archive to a host that does not have it; the folder for PYTHONPATH. TianjiError where it fails."""
     folder = f"{state}/stage"

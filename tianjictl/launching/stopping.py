@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tianjictl.runs.registry import Run
 
 How = Literal["already", "asked", "terminated", "killed"]
-_TERM_WAIT_S = 10.0
+TERM_WAIT_S = 10.0
 _KILL_WAIT_S = 10.0
 
 
@@ -33,6 +33,7 @@ class StopReport:
     how: How
     survivors: tuple[RunProcess, ...]
     seconds: float
+    unreachable: tuple[str, ...] = ()  #: why nobody could look on a node, one line for each
 
 
 def stop_run(
@@ -48,6 +49,10 @@ def stop_run(
 
     `grace_s` is how long a run that was asked may take to write its checkpoint and leave. `force` skips the asking.
     """
+    if run.nodes:
+        from tianjictl.launching.cluster_stop import stop_nodes
+
+        return stop_nodes(run, checkpoint=checkpoint, grace_s=grace_s, force=force, reason=reason, progress=progress)
     began = time.monotonic()
     if not everything_of(run):
         return StopReport("already", (), 0.0)
@@ -78,7 +83,7 @@ def _gracefully(
     agent = run.agent_pid()
     send(run, SIGTERM, only=None if agent is None else [agent])
     send(run, SIGCONT)
-    left = wait_gone(run, time.monotonic() + min(max(grace_s, 1.0), _TERM_WAIT_S))
+    left = wait_gone(run, time.monotonic() + min(max(grace_s, 1.0), TERM_WAIT_S))
     if not left:
         return "terminated", []
     progress(f"{len(left)} processes ignore SIGTERM; sending SIGKILL")

@@ -51,4 +51,5 @@ def sweep(connection: Connection, run_id: str, how: How, wait_s: float = 0.0) ->
     if done.status not in (0, 1):
         raise TianjiError(f"{connection.host}: stop: its processes cannot be looked at: {done.complaint}")
     words = (line.partition(" ") for line in done.text.splitlines())
-    return tuple(RunProcess(int(pid), command.strip() or "?") for pid, _, command in words if pid.isdigit())
+    host = connection.host
+    return tuple(RunProcess(int(pid), command.strip() or "?", host) for pid, _, command in words if pid.isdigit())

@@ -41,6 +41,7 @@ class Place:
     def __init__(self, node: NodeRecord, connection: Connection | None = None) -> None:
         self.node = node
         self._connection = connection
+        self._lent = connection is not None  #: somebody else's to close
 
     def ask(self, question: RelayQuestion) -> RelayAnswer:
         """Ask the folder and its coordinator; TianjiError (HostFailure) where the node cannot be asked."""
@@ -74,7 +75,8 @@ class Place:
     def close(self) -> None:
         """Let go of the connection; the next question opens another."""
         connection, self._connection = self._connection, None
-        if connection is not None:
+        lent, self._lent = self._lent, False
+        if connection is not None and not lent:
             with suppress(TianjiError):
                 connection.close()
 

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.model import View
+from runtime.contract.paths import RunPaths
 from tianjictl.errors import CheckpointProblem
+from tianjictl.runs.access import head_place
 from tianjictl.runs.tool import runtime_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tianjictl.runs.access import Place
     from tianjictl.runs.registry import Run
 
 LATEST = "latest"
@@ -32,17 +35,17 @@ class CheckpointView(View):
 
 def list_checkpoints(run: Run) -> list[CheckpointView]:
     """All checkpoints, newest first; looks at manifests and sizes, not at every byte."""
-    return _views(runtime_tool(["checkpoints", "list", str(run.paths.checkpoints)]))
+    return _views(_tool(run, "list"))
 
 
 def verify_checkpoints(run: Run) -> list[CheckpointView]:
     """All checkpoints, newest first, every byte of them compared with its digest."""
-    return _views(runtime_tool(["checkpoints", "verify", str(run.paths.checkpoints)]))
+    return _views(_tool(run, "verify"))
 
 
 def prune_checkpoints(run: Run, keep: int) -> list[str]:
     """Remove all but the newest `keep` complete checkpoints, and what is left of unfinished ones; says which went."""
-    answer = runtime_tool(["checkpoints", "prune", str(run.paths.checkpoints), "--keep", str(keep)])
+    answer = _tool(run, "prune", "--keep", str(keep))
     return [str(path) for path in answer["removed"]]
 
 
@@ -62,6 +65,24 @@ def checkpoint_at(wanted: str) -> CheckpointView:
     if not path.is_dir():
         raise CheckpointProblem(f"there is no checkpoint folder {path}", hint="tianjictl checkpoints")
     return _find(path.parent, str(path), lambda _line: None)
+
+
+def newest_at_head(run: Run, skipped: Callable[[str], None]) -> tuple[str, Place | None]:
+    """The newest undamaged checkpoint of a run, and where it lies, if that is not this machine."""
+    place = head_place(run)
+    if place is None:
+        return choose_checkpoint(run, LATEST, skipped).path, None
+    answer = _tool(run, "find", LATEST)
+    for line in answer["skipped"]:
+        skipped(f"{place.node.name}: {line}")
+    return str(answer["checkpoint"]["path"]), place
+
+
+def _tool(run: Run, action: str, *words: str) -> Any:
+    """The runtime's own store, asked where the run's head is."""
+    place = head_place(run)
+    folder = run.paths.checkpoints if place is None else RunPaths(Path(place.node.folder)).checkpoints
+    return runtime_tool(["checkpoints", action, str(folder), *words], place=place)
 
 
 def _find(folder: Path, selector: str, skipped: Callable[[str], None]) -> CheckpointView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,10 +16,12 @@ from runtime.contract.plan import Plan
 from runtime.contract.relay import RelayQuestion
 from runtime.contract.states import TERMINAL_RUN_STATES, ComponentState, RunState
 from runtime.contract.view import RunView, ShapeView
-from tianjictl.errors import TianjiError
+from tianjictl.errors import Infeasible, TianjiError
 from tianjictl.runs.access import head_place
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime.contract.model import Document
     from runtime.contract.record import CompletionRecord
     from tianjictl.runs.access import Place
@@ -148,7 +151,8 @@ def request(run: Run, message: Document, *, timeout_s: float = ANSWER_WITHIN_S) 
     place = head_place(run)
     reply = _ask_here(run, message, timeout_s) if place is None else _ask_there(run, place, message, timeout_s)
     if not reply.ok:
-        raise TianjiError(f"the coordinator of {run.run_id} refused: {reply.error or 'no reason given'}")
+        kind = Infeasible if reply.infeasible else TianjiError
+        raise kind(f"the coordinator of {run.run_id} refused: {reply.error or 'no reason given'}", hint=reply.hint)
     return reply.data
 
 
@@ -166,6 +170,38 @@ def _ask_here(run: Run, message: Document, timeout_s: float) -> Reply:
         raise TianjiError(f"the coordinator of {run.run_id} did not answer within {timeout_s:g} s") from error
     except (OSError, ValidationError) as error:
         raise TianjiError(f"the coordinator of {run.run_id} does not answer: {_why(error)}") from error
+
+
+def read_from(run: Run, path: Path, offset: int = 0) -> bytes | None:
+    """A file of the run's folder from `offset` on, wherever the head is; none where there is no such file."""
+    place = head_place(run)
+    if place is not None:
+        name = str(path.relative_to(run.paths.root))
+        return place.ask(RelayQuestion(read=name, offset=offset)).content
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def changed_at(run: Run, path: Path) -> float | None:
+    """When a file of the run's folder was last written, by the clock of where the head is; none: it is not there."""
+    place = head_place(run)
+    if place is not None:
+        name = str(path.relative_to(run.paths.root))
+        return place.ask(RelayQuestion(changed=(name,))).changed.get(name)
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def clock_of(run: Run) -> float:
+    """Seconds since the epoch, by the clock of where the head is."""
+    place = head_place(run)
+    return time.time() if place is None else place.ask(RelayQuestion()).now
 
 
 def stored_view(run: Run) -> RunView | None:

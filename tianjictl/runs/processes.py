@@ -26,6 +26,11 @@ class RunProcess:
 
     pid: int
     command: str
+    host: str | None = None  #: none: this machine
+
+    def __str__(self) -> str:
+        where = f" on {self.host}" if self.host else ""
+        return f"{self.pid} ({self.command}){where}"
 
 
 def processes_of(run_id: str) -> list[RunProcess]:

@@ -12,19 +12,25 @@ from tianjictl.errors import CheckpointProblem, Infeasible, Interrupted, TianjiE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tianjictl.runs.access import Place
+
+_THERE_WITHIN_S = 600.0  #: on another machine, where no other limit is set
 _BRANCHES: dict[int, type[TianjiError]] = {
     error.exit_code: error for error in (UsageProblem, Infeasible, CheckpointProblem, TimedOut, Interrupted)
 }
 
 
-def runtime_tool(words: Sequence[str], *, timeout_s: float | None = None) -> Any:
-    """Run `python -m runtime WORDS` and return the JSON document it prints.
+def runtime_tool(words: Sequence[str], *, timeout_s: float | None = None, place: Place | None = None) -> Any:
+    """Run `python -m runtime WORDS`, here or at `place`, and return the JSON document it prints.
 
     A tool that fails prints `{"error": …, "hint": …}` and exits with one of the documented codes; it is raised here
     as the error of that code, and any other end as TianjiError with what the tool wrote last.
     """
+    if place is not None:
+        done = place.run(words, timeout_s=timeout_s or _THERE_WITHIN_S)
+        return _understood(words[0], done.status, done.out, done.err)
     try:
-        done = subprocess.run(
+        ended = subprocess.run(
             [sys.executable, "-m", "runtime", *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -33,14 +39,18 @@ def runtime_tool(words: Sequence[str], *, timeout_s: float | None = None) -> Any
         )
     except subprocess.TimeoutExpired as error:
         raise TimedOut(f"`runtime {words[0]}` did not finish within {timeout_s:g} s") from error
-    answer = _last_document(done.stdout)
-    if done.returncode == 0 and answer is not None:
+    return _understood(words[0], ended.returncode, ended.stdout, ended.stderr)
+
+
+def _understood(tool: str, code: int, out: bytes, err: bytes) -> Any:
+    answer = _last_document(out)
+    if code == 0 and answer is not None:
         return answer
     if isinstance(answer, dict) and answer.get("error"):
-        branch = _BRANCHES.get(done.returncode, TianjiError)
+        branch = _BRANCHES.get(code, TianjiError)
         raise branch(str(answer["error"]), hint=answer.get("hint"))
-    last = done.stderr.decode(errors="replace").strip().splitlines()[-5:]
-    raise TianjiError(f"`runtime {words[0]}` ended with exit code {done.returncode}: {' / '.join(last) or 'silent'}")
+    last = err.decode(errors="replace").strip().splitlines()[-5:]
+    raise TianjiError(f"`runtime {tool}` ended with exit code {code}: {' / '.join(last) or 'silent'}")
 
 
 def _last_document(output: bytes) -> Any:
