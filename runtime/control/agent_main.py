@@ -1,7 +1,8 @@
-"""`python -m runtime agent`: starts early, is told on standard input what to run, answers on standard output.
+"""`python -m runtime agent [--order FILE]`: the agent of a node.
 
-In: one JSON line `{"run": "/run/folder", "resume_from": null | "/checkpoint"}`. Out: `{"ready": true}` once the
-coordinator's socket is there, or `{"error": …, "hint": …}`. End-of-file instead of a line: leave without a trace.
+Without a file it starts early, is told on standard input what to be (`AgentOrder`, one JSON line) and answers on
+standard output (`AgentAnswer`); end-of-file instead of a line: leave without a trace. With a file, the answer is the
+file `answer.json` in the run's folder on this node.
 """
 
 from __future__ import annotations
@@ -12,39 +13,47 @@ import os
 import signal
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from runtime.control.fork_client import ForkClient
 
 if TYPE_CHECKING:
+    from runtime.contract.order import AgentOrder
     from runtime.contract.paths import RunPaths
+    from runtime.control.agent import Agent
     from runtime.control.coordinator_keeper import CoordinatorKeeper
+    from runtime.control.wire import AgentWire
     from runtime.resources import Resources
-    from runtime.wiring import Wiring
 
 _SOCKET_WITHIN_S = 20.0
+_CONNECTED_WITHIN_S = 15.0
 _LEAVE_WITHIN_S = 30.0
 _LOCK_WITHIN_S = 1.0
 
 
 def main(argv: list[str]) -> int:
-    """Returns 0 when the run is over, 1 if it could not be started."""
-    del argv
+    """Returns 0 when the run is over, 1 if it could not be started, 2 for wrong arguments."""
+    if argv and (argv[0] != "--order" or len(argv) != 2):
+        sys.stderr.write("usage: python -m runtime agent [--order FILE]\n")
+        return 2
     forks = ForkClient()  # first of all: its imports take longest
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    line = sys.stdin.readline()
+    file = Path(argv[1]) if argv else None
+    line = sys.stdin.readline() if file is None else file.read_text()
     if not line.strip():
         forks.hang_up(_LEAVE_WITHIN_S)
         return 0
-    order = json.loads(line)
-    resume_from = Path(order["resume_from"]) if order.get("resume_from") else None
+    from runtime.contract.order import AgentOrder
+
+    order = AgentOrder.model_validate_json(line)
+    desk = _Desk(order, file)
     try:
-        _serve(forks, Path(order["run"]), resume_from)
+        _serve(forks, order, desk)
     except RefusedRunError as refusal:
         forks.hang_up(_LEAVE_WITHIN_S)
-        _answer({"error": str(refusal), "hint": refusal.hint})
+        desk.answer(error=str(refusal), hint=refusal.hint)
         return 1
     return 0
 
@@ -57,47 +66,129 @@ class RefusedRunError(Exception):
         self.hint = hint
 
 
-def _answer(content: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps(content) + "\n")
-    sys.stdout.flush()
+class _Desk:
+    """Where the order came from, and where the answer goes."""
+
+    def __init__(self, order: AgentOrder, file: Path | None) -> None:
+        from runtime.contract.paths import RunPaths
+
+        self._path = RunPaths(Path(order.run)).answer if file is not None else None
+        answered = self._path is not None and self._path.exists()
+        #: The order has been answered before: this agent follows one that died, and the run waits for its node.
+        self.again = (
+            answered
+            and self._path is not None
+            and file is not None
+            and self._path.stat().st_mtime_ns > file.stat().st_mtime_ns
+        )
+
+    def answer(self, **content: Any) -> None:
+        from runtime.contract.files import write_whole
+        from runtime.contract.order import AgentAnswer
+
+        text = AgentAnswer(**content).model_dump_json(exclude_none=True)
+        if self._path is not None:
+            write_whole(self._path, text, mode=0o600)
+            return
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
 
 
-def _serve(forks: ForkClient, root: Path, resume_from: Path | None) -> None:
+def _serve(forks: ForkClient, order: AgentOrder, desk: _Desk) -> None:
     from runtime.contract.paths import RunPaths
-    from runtime.contract.plan import Plan
-    from runtime.contract.record import RunRecord
     from runtime.contract.run_mark import mark_process
-    from runtime.control.agent import Agent
-    from runtime.control.coordinator_keeper import CoordinatorKeeper
-    from runtime.control.wire import AgentWire, ipc_endpoint, make_keys
-    from runtime.wiring import wire
 
-    paths = RunPaths(root)
+    paths = RunPaths(Path(order.run))
     mark_process(paths.run_id)
     lock = _lock(paths)
-    _tidy(paths, resume_from)
-    make_keys(paths.keys)
-    keeper = CoordinatorKeeper(paths)
-    plan = Plan.model_validate_json(paths.plan.read_bytes())
-    record = RunRecord.model_validate_json(paths.record.read_bytes())
-    node = plan.hosts[0].name
-    wiring = wire(plan, node)
-    resources = _allocate(wiring, resume_from)
-    forks.set_up(root, node, record.attempt, resume_from, resources)
-    agent_wire = AgentWire(paths.keys, node, ipc_endpoint(paths))
-    _await_socket(paths, keeper)
-    _answer({"ready": True})
-    _leave_terminal(paths)
-    agent = Agent(plan, paths, wiring, resources, forks, agent_wire, keeper, node=node, version=version("tianjictl"))
-    agent.run()
-    agent_wire.close()
-    forks.hang_up(_LEAVE_WITHIN_S)
-    keeper.see_out(_LEAVE_WITHIN_S)
-    resources.close()
+    _tidy(paths, order)
+    if order.head:
+        _be_head(forks, order, paths, desk)
+    else:
+        _be_member(forks, order, paths, desk)
     os.close(lock)
 
 
-def _tidy(paths: RunPaths, resume_from: Path | None) -> None:
+def _be_head(forks: ForkClient, order: AgentOrder, paths: RunPaths, desk: _Desk) -> None:
+    """Start the coordinator, and work by the plan in the run's folder until another is assigned."""
+    listen = _listen(paths, order)  # before anything heavy is imported: the coordinator has to do that, too
+    from runtime.control.coordinator_keeper import CoordinatorKeeper
+    from runtime.control.wire import AgentWire, ipc_endpoint, make_keys, tcp_endpoint
+
+    make_keys(paths.keys)
+    keeper = CoordinatorKeeper(paths, listen)
+    from runtime.contract.plan import Plan
+    from runtime.contract.record import RunRecord
+    from runtime.control.agent import Agent
+
+    plan = Plan.model_validate_json(paths.plan.read_bytes())
+    record = RunRecord.model_validate_json(paths.record.read_bytes())
+    order = order.model_copy(
+        update={"node": plan.head, "attempt": record.attempt, "network": order.network or plan.hosts[0].network}
+    )
+    resources = _empty(order)
+    wire = AgentWire(paths.keys, order.node, ipc_endpoint(paths))
+    agent = Agent(order, paths, resources, forks, wire, keeper, instance=uuid4().hex)
+    try:
+        agent.adopt(plan, record.attempt)
+    except OSError as error:
+        raise RefusedRunError(
+            f"the shared memory of the run could not be made: {error.strerror}",
+            "ask for a smaller distributed.buffer_size, or free memory",
+        ) from error
+    _await_sockets([paths.control_socket] + [paths.wire_port] * (listen is not None), paths, keeper)
+    endpoint = tcp_endpoint(listen, paths.wire_port.read_text().strip()) if listen else None
+    desk.answer(ready=True, endpoint=endpoint)
+    _work(agent, forks, wire, resources, paths)
+    keeper.see_out(_LEAVE_WITHIN_S)
+
+
+def _be_member(forks: ForkClient, order: AgentOrder, paths: RunPaths, desk: _Desk) -> None:
+    """Find the coordinator, which sends the plan."""
+    from runtime.control.agent import Agent
+    from runtime.control.wire import AgentWire, WireError
+
+    if order.coordinator is None:
+        raise RefusedRunError("the order does not say where the coordinator is")
+    _address(order.network)  # it is needed later; say now that there is none
+    resources = _empty(order)
+    try:
+        wire = AgentWire(paths.keys, order.node, order.coordinator)
+    except WireError as error:
+        raise RefusedRunError(str(error)) from error
+    if not desk.again:
+        _await_coordinator(wire, order.coordinator)
+    agent = Agent(order, paths, resources, forks, wire, None, instance=uuid4().hex)
+    desk.answer(ready=True)
+    _work(agent, forks, wire, resources, paths)
+
+
+def _work(agent: Agent, forks: ForkClient, wire: AgentWire, resources: Resources, paths: RunPaths) -> None:
+    _leave_terminal(paths)
+    agent.run()
+    wire.close()
+    forks.hang_up(_LEAVE_WITHIN_S)
+    resources.close()
+
+
+def _listen(paths: RunPaths, order: AgentOrder) -> str | None:
+    """The address at which agents of other nodes find the coordinator, where there may be any."""
+    hosts = json.loads(paths.plan.read_bytes())["hosts"]
+    if len(hosts) == 1 and order.network is None:
+        return None
+    return _address(order.network or hosts[0].get("network"))
+
+
+def _address(network: str | None) -> str:
+    from runtime.control.network import NetworkError, address_in
+
+    try:
+        return address_in(network)[0]
+    except NetworkError as error:
+        raise RefusedRunError(str(error), "set tianji_network of this host in the inventory") from error
+
+
+def _tidy(paths: RunPaths, order: AgentOrder) -> None:
     """Make the folders, and take away what an earlier attempt left that could be taken for this one's."""
     from runtime.checkpoint.store import set_aside_newer
 
@@ -105,25 +196,22 @@ def _tidy(paths: RunPaths, resume_from: Path | None) -> None:
         folder.mkdir(exist_ok=True)
     for stale in (paths.orphaned, paths.control_socket, paths.wire_port):
         stale.unlink(missing_ok=True)
-    if resume_from is not None:
-        set_aside_newer(paths.checkpoints, resume_from)
+    if order.resume_from is not None:
+        set_aside_newer(paths.checkpoints, Path(order.resume_from))
 
 
-def _allocate(wiring: Wiring, resume_from: Path | None) -> Resources:
-    """All shared memory of the run."""
+def _empty(order: AgentOrder) -> Resources:
+    """The control block alone; the rest comes with the plan."""
     from runtime.checkpoint.errors import CheckpointError
     from runtime.checkpoint.manifest import env_steps_at
+    from runtime.control.agent import NOTHING
     from runtime.resources import Resources
 
     try:
-        return Resources.create(wiring, shared=True, base_env_steps=env_steps_at(resume_from))
+        base = env_steps_at(Path(order.resume_from) if order.resume_from is not None else None)
     except CheckpointError as error:
         raise RefusedRunError(error.message, error.hint) from error
-    except OSError as error:
-        raise RefusedRunError(
-            f"the shared memory of {sum(wiring.segments().values()) >> 20} MiB could not be made: {error.strerror}",
-            "ask for a smaller distributed.buffer_size, or free memory",
-        ) from error
+    return Resources.create(NOTHING, shared=True, base_env_steps=base)
 
 
 def _lock(paths: RunPaths) -> int:
@@ -144,14 +232,27 @@ def _lock(paths: RunPaths) -> int:
     return descriptor
 
 
-def _await_socket(paths: RunPaths, keeper: CoordinatorKeeper) -> None:
+def _await_sockets(signs: list[Path], paths: RunPaths, keeper: CoordinatorKeeper) -> None:
+    """`signs` are the files by which the coordinator shows that it listens."""
     deadline = time.monotonic() + _SOCKET_WITHIN_S
-    while not paths.control_socket.exists():
+    while not all(sign.exists() for sign in signs):
         if keeper.gone() or time.monotonic() > deadline:
             log = paths.logs / "coordinator.log"
             words = log.read_text(errors="replace").strip().splitlines()[-1:] if log.exists() else []
             raise RefusedRunError(f"the coordinator did not come up{': ' + words[0] if words else ''}", f"see {log}")
         time.sleep(0.01)
+
+
+def _await_coordinator(wire: AgentWire, endpoint: str) -> None:
+    deadline = time.monotonic() + _CONNECTED_WITHIN_S
+    while wire.connections == 0:
+        if time.monotonic() > deadline:
+            wire.close()
+            raise RefusedRunError(
+                f"the coordinator at {endpoint} did not let this node in within {_CONNECTED_WITHIN_S:g} s",
+                "see that no firewall stands between, and tianji_network and tianji_ports of both hosts",
+            )
+        wire.wait(0.1)
 
 
 def _leave_terminal(paths: RunPaths) -> None:

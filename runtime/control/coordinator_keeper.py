@@ -20,8 +20,10 @@ FROZEN_AFTER_S = 5.0  #: of silence, if it has answered before
 class CoordinatorKeeper:
     """Starts the coordinator, and starts it again when it is gone without having ended the run."""
 
-    def __init__(self, paths: RunPaths) -> None:
+    def __init__(self, paths: RunPaths, listen: str | None = None) -> None:
+        """`listen`: the address at which agents of other nodes shall find it, none where there are none."""
         self._paths = paths
+        self._listen = [] if listen is None else ["--listen", listen]
         self._restarts = 0
         self._gone_at: float | None = None
         self._started_at = 0.0
@@ -34,7 +36,15 @@ class CoordinatorKeeper:
         log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             return subprocess.Popen(
-                [sys.executable, "-m", "runtime", "coordinator", str(self._paths.root), str(os.getpid())],
+                [
+                    sys.executable,
+                    "-m",
+                    "runtime",
+                    "coordinator",
+                    str(self._paths.root),
+                    str(os.getpid()),
+                    *self._listen,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

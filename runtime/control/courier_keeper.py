@@ -71,7 +71,7 @@ class CourierKeeper:
         health: HealthConfig,
         *,
         options: dict[str, Any],
-        log: Callable[[str, str, str | None], None],
+        log: Callable[[str, str, str | None], object],
     ) -> None:
         self.peer = peer
         self.name = courier_of(peer)
@@ -135,6 +135,12 @@ class CourierKeeper:
         self._leaving = True
         self._feed(StopRequested(id=f"stop: {reason}"))
         self._hasten()
+
+    def kill(self) -> None:
+        """End one that was asked to leave and does not."""
+        if self._process is not None:
+            self._dismissed = True
+            self._process.kill()
 
     @property
     def over(self) -> bool:
@@ -268,10 +274,9 @@ class CourierKeeper:
     # -- its life
 
     def _hasten(self) -> None:
-        """One that is in the middle of a join hears nothing, and has nothing to lose."""
-        if self._line.joins() and self._process is not None:
-            self._dismissed = True
-            self._process.kill()
+        """One that is in the middle of a join, or starts up, hears nothing, and has nothing to lose."""
+        if self._line.joins() or not self._link.has_courier:
+            self.kill()
 
     def _ended(self, process: CourierProcess, status: int) -> None:
         pid, words = process.pid, process.last_words() if status >= 0 else None

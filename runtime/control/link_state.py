@@ -17,21 +17,21 @@ class LinkState:
 
     def __init__(self, peer: str) -> None:
         self.report = LinkReport(peer=peer, state="starting")
-        self._started = False
+        self.has_courier = False
 
     def started(self, error: str | None) -> None:
         """The courier has, or has not, taken its first order."""
-        self._started = error is None
-        self._now(state="ready" if self._started else "starting", reason=error or "", port=None)
+        self.has_courier = error is None
+        self._now(state="ready" if self.has_courier else "starting", reason=error or "", port=None)
 
     def gone(self, reason: str) -> None:
         """The courier has ended; the next one has to be joined anew."""
-        self._started = False
+        self.has_courier = False
         self._now(state="starting", reason=reason, port=None)
 
     def reset(self, serial: int) -> None:
         """The courier is replaced, whatever it was about."""
-        self._started = False
+        self.has_courier = False
         self._now(serial=serial, state="starting", reason="it begins anew, as its peer has", port=None)
 
     def opened(self, serial: int, port: str | None, error: str | None) -> None:
@@ -40,8 +40,8 @@ class LinkState:
 
     def joining(self, serial: int) -> None:
         """Both ends are told to join; without a courier that is lost already."""
-        self._now(serial=serial, state="joining" if self._started else "lost")
-        if not self._started:
+        self._now(serial=serial, state="joining" if self.has_courier else "lost")
+        if not self.has_courier:
             self._now(reason="its courier is not there yet")
 
     def joined(self, serial: int, error: str | None) -> None:

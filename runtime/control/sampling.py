@@ -13,8 +13,11 @@ from runtime.memory.block import COUNTERS, GAUGES
 from runtime.memory.ring import read_ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from runtime.control.component_life import Life
     from runtime.memory.block import StatsBlock
+    from runtime.memory.ring import RingSpec
     from runtime.resources import Resources
     from runtime.wiring import Wiring
 
@@ -46,26 +49,36 @@ class Usage:
 
 
 class Sampler:
-    """Reports over all components of a node."""
+    """Reports over all components of a node. `blocks` are theirs, by name; they come and go."""
 
-    def __init__(self, wiring: Wiring, resources: Resources, blocks: dict[str, StatsBlock]) -> None:
-        self._wiring = wiring
+    def __init__(self, resources: Resources, blocks: Mapping[str, StatsBlock]) -> None:
         self._resources = resources
         self._blocks = blocks
-        self._usage = {name: Usage() for name in blocks}
+        self._rings: dict[str, RingSpec] = {}
+        self._usage: dict[str, Usage] = {}
         self._usage_at = -math.inf
-        self._episodes_seen = dict.fromkeys(blocks, 0)
+        self._episodes_seen: dict[str, int] = {}
 
-    def components(self, lives: dict[str, Life], now: float) -> tuple[ComponentReport, ...]:
-        """One report a component; `now` is the agent's monotonic clock."""
+    def rewire(self, wiring: Wiring) -> None:
+        """Look at the rings of this wiring from now on, those nearer to the learner first.
+
+        In this order nothing may seem consumed before it was made.
+        """
+        self._rings = dict(sorted(wiring.rings.items(), key=lambda item: item[0].startswith("fragments.")))
+
+    def components(
+        self, lives: Sequence[Life], blocks: Mapping[str, StatsBlock], now: float
+    ) -> tuple[ComponentReport, ...]:
+        """One report a component; `blocks` hold those of all `lives`. `now` is the agent's monotonic clock."""
         if now - self._usage_at >= USAGE_EVERY_S:
             self._usage_at = now
-            for name, usage in self._usage.items():
-                usage.read(lives[name].pid)
-        return tuple(self._component(life, now) for life in lives.values())
+            self._usage = {life.name: self._usage.get(life.name) or Usage() for life in lives}
+            for life in lives:
+                self._usage[life.name].read(life.pid)
+        return tuple(self._component(life, blocks[life.name], now) for life in lives)
 
-    def _component(self, life: Life, now: float) -> ComponentReport:
-        block, usage = self._blocks[life.name], self._usage[life.name]
+    def _component(self, life: Life, block: StatsBlock, now: float) -> ComponentReport:
+        usage = self._usage.get(life.name) or Usage()
         values = block.snapshot()
         lags = tuple(block.lag_histogram.tolist()) if life.role is Role.LEARNER else ()
         return ComponentReport(
@@ -89,6 +102,7 @@ class Sampler:
     def episodes(self) -> tuple[EpisodeReport, ...]:
         """Those that ended since the last call, but for returns that are no numbers: JSON has no word for them."""
         found = []
+        self._episodes_seen = {name: self._episodes_seen.get(name, 0) for name in self._blocks}
         for name, block in self._blocks.items():
             self._episodes_seen[name], ended = block.episodes_since(self._episodes_seen[name])
             found += [
@@ -99,11 +113,10 @@ class Sampler:
         return tuple(found)
 
     def ledgers(self) -> dict[str, RingLedger]:
-        """Every ring's totals, those nearer to the learner first: nothing may seem consumed before it was made."""
-        order = sorted(self._wiring.rings, key=lambda name: name.startswith("fragments."))
+        """Every ring's totals."""
         ledgers = {}
-        for name in order:
-            ledger = read_ledger(self._resources.segment(name), self._wiring.rings[name])
+        for name, spec in self._rings.items():
+            ledger = read_ledger(self._resources.segment(name), spec)
             ledgers[name] = RingLedger(
                 produced=ledger.produced,
                 consumed=ledger.consumed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,119 +10,26 @@ from typing import Any
 
 import pytest
 
-from runtime.contract.messages import Ack, AskStop, Checkpoint, Hello, Report, Stop
+from runtime.contract.messages import AskStop, Checkpoint, Hello, Report, Stop
 from runtime.contract.paths import RunPaths
 from runtime.contract.record import CompletionRecord
 from runtime.contract.states import PHASES, ComponentState, Phase, RunState
-from runtime.control import agent as agent_module
 from runtime.control import fork_protocol as fork
 from runtime.control import process
-from runtime.control.agent import FORKSERVER_PATIENCE_S, PERIOD_S, Agent
+from runtime.control.crew import FORKSERVER_PATIENCE_S
 from runtime.control.wire import make_keys
 from runtime.memory.block import StatsBlock
-from runtime.resources import Resources
-from runtime.wiring import block_of, wire
-from support.plans import make_job, make_plan
+from support.agent_rig import Rig
 
 NAMES = ("learner-0", "buffer-0", "actor-0")
-
-
-class Forks:
-    """A forkserver that does what the test says."""
-
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-        self.ordered: list[tuple[str, int]] = []
-        self.killed = False
-
-    def fileno(self) -> int:
-        return 0
-
-    def spawn(self, name: str, attempt: int) -> None:
-        self.ordered.append((name, attempt))
-
-    def receive(self) -> Any:
-        return self.messages.pop(0)
-
-    def kill(self) -> None:
-        self.killed = True
-
-
-class Wire:
-    """Keeps what is sent."""
-
-    def __init__(self) -> None:
-        self.sent: list[Any] = []
-
-    def send(self, message: Any) -> bool:
-        self.sent.append(message)
-        return True
-
-    def of(self, kind: type) -> list[Any]:
-        return [message for message in self.sent if isinstance(message, kind)]
-
-
-class Keeper:
-    """Restarts the coordinator when the test wants it."""
-
-    def __init__(self) -> None:
-        self.restarts_now = False
-        self.silences: list[float] = []
-
-    def look(self, _now: float, silent_s: float) -> bool:
-        self.silences.append(silent_s)
-        return self.restarts_now
-
-    def heard(self) -> None: ...
-
-
-class Rig:
-    """An agent of L1A1, turned by hand; `now` is its clock."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.plan = make_plan(make_job(health={"orphan_timeout": 10.0}))
-        wiring = wire(self.plan, self.plan.head)
-        self.resources = Resources.create(wiring, shared=False)
-        self.paths = RunPaths(folder)
-        self.paths.logs.mkdir()
-        self.now = 100.0
-        monkeypatch.setattr(agent_module.time, "monotonic", lambda: self.now)
-        self.forks, self.wire, self.keeper = Forks(), Wire(), Keeper()
-        ends: Any = (self.forks, self.wire, self.keeper)
-        self.agent = Agent(self.plan, self.paths, wiring, self.resources, *ends, node=self.plan.head, version="0")
-
-    def hear(self, *messages: Any) -> None:
-        for message in messages:
-            self.forks.messages.append(message)
-            self.agent._hear_forkserver()
-
-    def born(self, name: str) -> None:
-        self.hear(fork.Forked(component=name, attempt=1, pid=os.getpid()))
-        block = self.block(name)
-        block.attempt, block.phase = 1, PHASES.index(Phase.STEADY)
-
-    def block(self, name: str) -> StatsBlock:
-        return StatsBlock(self.resources.segment(block_of(name)))
-
-    def look(self, after_s: float = PERIOD_S, *, beating: tuple[str, ...] = NAMES) -> None:
-        self.now += after_s
-        for name in beating:
-            self.block(name).beat()
-        self.agent._look(self.now)
-
-    def ack(self, state: RunState = RunState.RUNNING) -> None:
-        self.agent._obey(Ack(sequence=1, env_steps=7, base_env_steps=0, state=state))
-
-    def states(self) -> dict[str, ComponentState]:
-        return {component.name: component.state for component in self.wire.of(Report)[-1].components}
 
 
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     rig = Rig(tmp_path, monkeypatch)
     yield rig
-    for descriptor in rig.agent._pidfds.values():
-        os.close(descriptor)
+    rig.crew.close()
+    rig.resources.close()
 
 
 def test_an_agent_that_was_stopped_for_long_blames_nobody_for_its_own_silence(rig: Rig) -> None:
@@ -167,7 +73,7 @@ def test_a_new_coordinator_is_told_again_that_the_run_shall_stop(rig: Rig) -> No
 def test_components_that_were_ordered_from_a_forkserver_that_died_are_not_waited_for(rig: Rig) -> None:
     rig.hear(fork.Ready())
     rig.born("learner-0")
-    rig.agent._obey(Stop(reason="enough"))
+    rig.tell(Stop(reason="enough"))
     rig.hear(None)
     rig.look()
     assert rig.states() == {
@@ -191,7 +97,7 @@ def test_a_forkserver_that_owes_an_answer_for_too_long_is_killed(rig: Rig) -> No
 
 
 def test_a_forkserver_that_is_ready_after_the_run_was_stopped_makes_nothing(rig: Rig) -> None:
-    rig.agent._obey(Stop(reason="changed my mind"))
+    rig.tell(Stop(reason="changed my mind"))
     rig.hear(fork.Ready())
     rig.look()
     assert rig.forks.ordered == []
@@ -200,8 +106,8 @@ def test_a_forkserver_that_is_ready_after_the_run_was_stopped_makes_nothing(rig:
 
 def test_a_checkpoint_that_is_asked_for_again_is_not_begun_again(rig: Rig) -> None:
     for step in (500, 500, 400):
-        rig.agent._obey(Checkpoint(step=step))
-    assert rig.agent._control.checkpoint_request == 500
+        rig.tell(Checkpoint(step=step))
+    assert rig.control.checkpoint_request == 500
 
 
 def test_returns_that_are_no_numbers_are_not_reported(rig: Rig) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import subprocess
@@ -12,6 +11,9 @@ import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from runtime.contract.order import AgentAnswer, AgentOrder
 from runtime.contract.run_mark import ROOM, RUN_ID_VARIABLE
 from tianjictl.errors import TianjiError, TimedOut
 
@@ -58,20 +60,26 @@ class AgentProcess:
         """Whether the process has ended."""
         return self._process.poll() is not None
 
-    def hand_over(self, folder: Path, resume_from: Path | None, *, timeout_s: float) -> None:
-        """Name the run folder, and wait until the coordinator listens. TianjiError says why it does not."""
-        order = {"run": str(folder), "resume_from": str(resume_from) if resume_from else None}
+    def hand_over(
+        self, folder: Path, resume_from: Path | None, *, timeout_s: float, network: str | None = None
+    ) -> AgentAnswer:
+        """Name the run folder, and wait until the coordinator listens. TianjiError says why it does not.
+
+        `network`: CIDR of the network on which agents of other nodes shall find it, none where there are none.
+        """
+        order = AgentOrder(run=str(folder), resume_from=str(resume_from) if resume_from else None, network=network)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.write(order.model_dump_json().encode() + b"\n")
             self._process.stdin.close()
         except BrokenPipeError:
             raise TianjiError(f"the agent ended before it was told what to run{self._told()}") from None
         answer = self._answer(time.monotonic() + timeout_s)
-        if "error" in answer:
-            raise TianjiError(str(answer["error"]), hint=str(answer["hint"]) if answer.get("hint") else None)
-        if not answer.get("ready"):
+        if answer.error is not None:
+            raise TianjiError(answer.error, hint=answer.hint)
+        if not answer.ready:
             raise TianjiError(f"the agent answered {answer!r}, which means nothing to this version of tianjictl")
+        return answer
 
     def abandon(self, *, timeout_s: float = 10.0) -> None:
         """Let go of an agent that was never told what to run: it leaves by itself; one that does not is ended."""
@@ -101,7 +109,7 @@ class AgentProcess:
         # A detached agent outlives this object by design; the interpreter need not warn of it.
         self._process.returncode = self._process.returncode if self._process.returncode is not None else 0
 
-    def _answer(self, deadline: float) -> dict[str, object]:
+    def _answer(self, deadline: float) -> AgentAnswer:
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         while b"\n" not in self._unread:
@@ -117,12 +125,9 @@ class AgentProcess:
             self._unread += chunk
         line, _, self._unread = self._unread.partition(b"\n")
         try:
-            answer = json.loads(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise TianjiError(f"the agent answered {line[:200]!r} instead of JSON")
-        return answer
+            return AgentAnswer.model_validate_json(line)
+        except ValidationError:
+            raise TianjiError(f"the agent answered {line[:200]!r}, which is no answer") from None
 
     def _told(self) -> str:
         """The last lines of what the agent wrote before it had a log file."""
