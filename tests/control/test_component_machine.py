@@ -8,16 +8,14 @@ import pytest
 
 from runtime.contract.job import HealthConfig
 from runtime.contract.states import ComponentState as S
-from runtime.contract.states import Phase, Role
+from runtime.contract.states import Phase
 from runtime.control.component_life import (
     Beat,
     Effect,
     Event,
     Exited,
-    HandOver,
     Kill,
     LeaveRequested,
-    Life,
     Log,
     ReplaceRequested,
     Spawn,
@@ -30,65 +28,7 @@ from runtime.control.component_life import (
 )  # fmt: skip
 from runtime.control.component_machine import FAST_DEATHS, HEALTHY_LIFE_S, SAME_ERRORS, TRANSITIONS, step
 from runtime.control.transition import IllegalTransition
-
-HEALTH = HealthConfig(init=60, steady=3, checkpoint=120, restarts=4, restart_window=100, stop_grace=5)
-
-
-class Story:
-    """Feeds one life and keeps what the agent was told to do."""
-
-    def __init__(self, health: HealthConfig = HEALTH) -> None:
-        self.life = Life.of("actor-0", Role.ACTOR, health)
-        self.now = 100.0
-        self.beat = 0
-        self.pid = 1000
-
-    def tell(self, event: Event) -> list[Effect]:
-        self.life, effects = step(self.life, event, now=self.now)
-        return effects
-
-    @property
-    def state(self) -> S:
-        return self.life.state
-
-    def tick(self, after: float = 0.05) -> list[Effect]:
-        """Let time pass in agent-sized steps, as a real agent would."""
-        effects: list[Effect] = []
-        end = self.now + after
-        while self.now < end:
-            self.now = min(end, self.now + 0.5)
-            effects += self.tell(Tick(id="t"))
-        return effects
-
-    def alive(self, phase: Phase = Phase.STEADY) -> None:
-        self.beat += 1
-        self.tell(Beat(id="b", phase=phase, beat=self.beat, attempt=self.life.attempt))
-
-    def spawned(self) -> None:
-        self.pid += 1
-        self.tell(Spawned(id="s", pid=self.pid))
-
-    def run(self, working_s: float = 0.0) -> None:
-        self.spawned()
-        self.alive(Phase.INIT)
-        self.alive()
-        for _ in range(int(working_s)):
-            self.tick(1.0)
-            self.alive()
-
-    def die(self, status: int = -9, report: str | None = None) -> list[Effect]:
-        return self.tell(Exited(id="x", status=status, report=report))
-
-
-def started(working_s: float = 0.0, health: HealthConfig = HEALTH) -> Story:
-    story = Story(health)
-    assert story.tell(Start(id="go")) == [Spawn(attempt=1, cause="go")]
-    story.run(working_s)
-    return story
-
-
-def kinds(effects: list[Effect]) -> list[str]:
-    return [e.kind if isinstance(e, Log) else type(e).__name__ for e in effects]
+from support.component_story import HEALTH, Story, kinds, started
 
 
 def test_a_component_is_running_once_it_beats_in_a_phase_after_init() -> None:
@@ -258,100 +198,6 @@ def test_a_stop_between_two_lives_starts_nothing() -> None:
     story.tell(StopRequested(id="stop"))
     assert story.state is S.EXITED
     assert story.tick(60.0) == []
-
-
-def test_a_replaced_component_begins_its_next_life_at_once_and_pays_nothing() -> None:
-    story = started()
-    assert story.tell(ReplaceRequested(id="new")) == [HandOver(pid=story.life.pid or 0, cause="new")]
-    assert story.state is S.RUNNING
-    assert story.tell(ReplaceRequested(id="newer")) == [], "the life that begins will read the newest plan anyway"
-    story.alive(Phase.STOPPING)
-    effects = story.die(status=0)
-    assert kinds(effects) == ["component.replaced", "Spawn"]
-    assert effects[-1] == Spawn(attempt=2, cause="x")
-    assert (story.state, story.life.restarts, story.life.rung) == (S.STARTING, 0, 0)
-    story.run()
-    assert kinds(story.die(status=0)) == ["component.exited"], "one wish, one replacement"
-
-
-def test_a_component_that_starts_up_is_replaced_when_it_listens() -> None:
-    story = Story()
-    story.tell(Start(id="go"))
-    assert story.tell(ReplaceRequested(id="new")) == []
-    story.spawned()
-    story.alive(Phase.INIT)
-    assert story.tick(30.0) == []
-    story.beat += 1
-    effects = story.tell(Beat(id="b", phase=Phase.STEADY, beat=story.beat, attempt=1))
-    assert kinds(effects) == ["component.running", "HandOver"]
-    assert story.die(status=0)[-1] == Spawn(attempt=2, cause="x")
-
-
-def test_a_component_that_dies_instead_of_handing_over_pays_for_its_death() -> None:
-    story = started()
-    story.tell(ReplaceRequested(id="new"))
-    assert kinds(story.die(status=1, report="ValueError: odd"))[-1] == "Spawn"
-    assert story.life.restarts == 1
-
-
-def test_who_does_not_hand_over_gets_term_then_kill_and_is_restarted() -> None:
-    story = started()
-    story.tell(ReplaceRequested(id="new"))
-    sent: list[Effect] = []
-    for _ in range(12):
-        sent += story.tick(1.0)
-        story.alive()
-    assert [type(e) for e in sent if isinstance(e, Terminate | Kill)] == [Terminate, Kill]
-    assert kinds(story.die(status=-9))[-1] == "Spawn"
-
-
-def test_a_component_that_hangs_while_it_hands_over_is_frozen_like_any_other() -> None:
-    story = started()
-    story.tell(ReplaceRequested(id="new"))
-    assert kinds(story.tick(3.2)) == ["component.frozen", "Kill"]
-
-
-def test_a_component_that_leaves_alone_is_told_by_signal_and_does_not_come_back() -> None:
-    story = started()
-    assert story.tell(LeaveRequested(id="smaller")) == [HandOver(pid=story.life.pid or 0, cause="smaller")]
-    assert story.state is S.STOPPING
-    assert story.tell(ReplaceRequested(id="new")) == []
-    assert kinds(story.die(status=0)) == ["component.exited"]
-    assert (story.state, story.life.restarts) == (S.EXITED, 0)
-
-
-def test_one_that_starts_up_leaves_when_it_listens_and_one_that_waits_for_its_restart_at_once() -> None:
-    story = Story()
-    story.tell(Start(id="go"))
-    assert story.tell(LeaveRequested(id="smaller")) == []
-    story.spawned()
-    story.alive(Phase.INIT)
-    story.beat += 1
-    effects = story.tell(Beat(id="b", phase=Phase.STEADY, beat=story.beat, attempt=1))
-    assert kinds(effects) == ["HandOver"]
-    waiting = started()
-    waiting.die()
-    waiting.run()
-    waiting.die()
-    waiting.tell(LeaveRequested(id="smaller"))
-    assert waiting.state is S.EXITED
-
-
-def test_one_that_hands_over_and_shall_then_leave_is_told_once() -> None:
-    story = started()
-    story.tell(ReplaceRequested(id="new"))
-    assert story.tell(LeaveRequested(id="smaller")) == []
-    assert kinds(story.die(status=0)) == ["component.exited"]
-
-
-def test_who_does_not_leave_alone_gets_term_then_kill() -> None:
-    story = started()
-    story.tell(LeaveRequested(id="smaller"))
-    sent: list[Effect] = []
-    for _ in range(12):
-        sent += story.tick(1.0)
-        story.alive()
-    assert [type(e) for e in sent if isinstance(e, Terminate | Kill)] == [Terminate, Kill]
 
 
 EVENTS: tuple[Event, ...] = (
