@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,3 +36,11 @@ class Refusals:
         if len(self._told) >= _MOST_KNOWN:
             self._told.clear()
         self._told[key] = (now, 0)
+
+
+def address_of(descriptor: int) -> str:
+    """Where an accepted connection comes from, as far as that can still be seen: it may be gone already."""
+    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
+        peer = copy.getpeername()
+        return str(peer[0]) if isinstance(peer, tuple) else "this machine"
+    return "unknown"

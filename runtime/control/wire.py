@@ -12,13 +12,11 @@ when a connection breaks.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import math
 import os
 import secrets
-import socket
 import struct
 import time
 from pathlib import Path
@@ -36,7 +34,7 @@ from runtime.contract.messages import (
     AgentMessage,
     CoordinatorMessage,
 )
-from runtime.control.refusals import Refusals
+from runtime.control.refusals import Refusals, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +48,14 @@ _ZAP_ENDPOINT = "inproc://zeromq.zap.01"  # fixed by RFC 27
 _SOCKET_NAME = "wire.sock"
 _LINK_KEY_BYTES = 32
 _PORT_FREE_WITHIN_S = 2.0  #: a coordinator that was killed leaves its port to its successor at once, or very soon
-_REFUSED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_AT_HEAD = (
+    zmq.EVENT_ACCEPTED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+)
+_AT_AGENT = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 _OPTIONS = {
     zmq.MAXMSGSIZE: 16 << 20,
     zmq.SNDHWM: 1000,
@@ -213,12 +218,12 @@ class CoordinatorWire(_Endpoint[AgentMessage]):
 
         The port is kept in `paths.wire_port`, so that a successor is found at the same place.
         """
-        watched = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | _REFUSED
-        super().__init__(zmq.ROUTER, AGENT_MESSAGE, watched, linger_s=0.5)
+        super().__init__(zmq.ROUTER, AGENT_MESSAGE, _AT_HEAD, linger_s=0.5)
         self._paths = paths
         self._zap = self._context.socket(zmq.REP)
         self._refusals = Refusals()
-        self._addresses: dict[int, str] = {}
+        self._accepted: dict[int, tuple[str, int]] = {}  # by descriptor: address, and how many had been let in before
+        self._let_in = 0
         self._refused = False
         try:
             self._allowed = z85.decode(read_key(paths.keys, "agent.public"))
@@ -290,16 +295,22 @@ class CoordinatorWire(_Endpoint[AgentMessage]):
             self._zap.send_multipart([version, request, code, text, user, b""])
 
     def _observed(self, event: int, value: int) -> None:
-        """Who does not get as far as to show a key is known by its connection only: where it came from, its end."""
+        """Who does not get as far as to show a key is known by its connection only: where it came from, its end.
+
+        ZeroMQ says nothing of who speaks another protocol but that it was accepted, and that it is gone: it was not let
+        in if nobody was in between. One thread reports all this, in its order.
+        """
         if event == zmq.EVENT_ACCEPTED:
-            self._addresses[value] = _address_of(value)
-        elif event == zmq.EVENT_DISCONNECTED:
-            address = self._addresses.pop(value, "unknown")
-            if self._refused:
+            self._accepted[value] = address_of(value), self._let_in
+        elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._let_in += 1
+        elif event != zmq.EVENT_DISCONNECTED:
+            self._refused = True  # its end is reported next
+        else:
+            address, before = self._accepted.pop(value, ("unknown", -1))
+            if self._refused or before == self._let_in:
                 self._refusals.note("handshake", address)
             self._refused = False
-        else:
-            self._refused = True  # its end is reported next, by the same thread
 
     def close(self) -> None:
         self._zap.close()
@@ -307,22 +318,12 @@ class CoordinatorWire(_Endpoint[AgentMessage]):
         (self._paths.root / _SOCKET_NAME).unlink(missing_ok=True)
 
 
-def _address_of(descriptor: int) -> str:
-    """Where an accepted connection comes from, as far as that can still be seen: it may be gone already."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
-        peer = copy.getpeername()
-        return str(peer[0]) if isinstance(peer, tuple) else "this machine"
-    return "unknown"
-
-
 class AgentWire(_Endpoint[CoordinatorMessage]):
     """An agent's end. It may be opened before the coordinator is there: connections are tried again and again."""
 
     def __init__(self, keys: Path, node: str, endpoint: str) -> None:
         """`keys`: the folder with the run's keys; `endpoint`: of `ipc_endpoint` or `tcp_endpoint`."""
-        super().__init__(
-            zmq.DEALER, COORDINATOR_MESSAGE, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED, linger_s=0.2
-        )
+        super().__init__(zmq.DEALER, COORDINATOR_MESSAGE, _AT_AGENT, linger_s=0.2)
         self.connections = 0  #: how often a coordinator has let us in; what was under way may be lost in between
         try:
             self._socket.setsockopt(zmq.IDENTITY, node.encode())
