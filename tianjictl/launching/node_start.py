@@ -15,6 +15,7 @@ from runtime.contract.run_mark import RUN_ID_VARIABLE
 from runtime.contract.version import VERSION_VARIABLE
 from tianjictl.errors import Interrupted, TianjiError, TimedOut
 from tianjictl.launching.staging import pack
+from tianjictl.launching.sweeping import NODE_VARIABLE
 from tianjictl.remote.processes import start_detached
 from tianjictl.runs.nodes import host_of
 
@@ -86,7 +87,7 @@ def order_file(order: AgentOrder) -> dict[str, bytes]:
 def start(connection: Connection, node: NodeRecord, run_id: str, version: str) -> Detached:
     """Start the agent of a node whose folder is filled; it says nothing yet. TianjiError where it cannot be."""
     host = host_of(node)
-    environment = {RUN_ID_VARIABLE: run_id, VERSION_VARIABLE: version}
+    environment = {RUN_ID_VARIABLE: run_id, NODE_VARIABLE: node.name, VERSION_VARIABLE: version}
     if node.pythonpath:
         environment["PYTHONPATH"] = node.pythonpath
     if host.mpiexec:

@@ -170,17 +170,21 @@ def _start(
     return node_start.answer_of(connection, node, process, given_up)
 
 
-def take_down(fleet: Fleet, run_id: str, nodes: Sequence[NodeRecord], progress: Callable[[str], None]) -> list[str]:
+def take_down(
+    fleet: Fleet, run_id: str, nodes: Sequence[NodeRecord], progress: Callable[[str], None], *, whole: bool = True
+) -> list[str]:
     """End whatever of the run is on these nodes; what is left, or may be, one line for each node that has something.
 
-    Waits first for what is still under way there. A node that does not answer any more is reached anew, once.
+    Waits first for what is still under way there. A node that does not answer any more is reached anew, once. Without
+    `whole` other nodes of the run on the same machine are left alone.
     """
     fleet.break_off()
     fleet.reach([node.name for node in nodes], progress=lambda _line: None)
 
     def end(connection: Connection) -> list[str]:
-        if sweep(connection, run_id, "ask", _LEAVE_S):
-            left = sweep(connection, run_id, "kill", _KILL_S)
+        only = None if whole else connection.host
+        if sweep(connection, run_id, "ask", _LEAVE_S, node=only):
+            left = sweep(connection, run_id, "kill", _KILL_S, node=only)
             return [f"{process.pid} ({process.command})" for process in left]
         return []
 

@@ -1,0 +1,63 @@
+"""A host joins a run that lives: prepared with nothing started, then started; or nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tianjictl.errors import TianjiError, UsageProblem
+from tianjictl.launching.cluster import add_node, start_node
+from tianjictl.runs.processes import processes_of
+from tianjictl.runs.registry import open_run
+
+
+def silent(_line: str) -> None:
+    pass
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_host_is_prepared_first_and_started_when_asked(hosts, launched):
+    run = launched(hosts("cn01"))
+    inventory = hosts("cn01", "cn02")
+    lines: list[str] = []
+    made = add_node(run, inventory, "cn02", lines.append)
+    assert (made.name, made.network) == ("cn02", "127.0.0.0/8")
+    assert made.cores
+    assert len(processes_of(run.run_id)) == 1
+    start_node(run, "cn02", lines.append)
+    assert len(processes_of(run.run_id)) == 2
+    assert [line.removeprefix("cn02: ").split()[0] for line in lines] == ["reached", "checked:", "runtime", "agent"]
+    known = open_run(run.paths.root)
+    assert [node.name for node in known.nodes] == ["cn01", "cn02"]
+    assert known.nodes[1].started
+    order = json.loads((Path(known.nodes[1].folder) / "order.json").read_text())
+    assert (order["coordinator"], order["head"]) == ("tcp://127.0.0.1:40001", False)
+
+
+@pytest.mark.usefixtures("agents")
+def test_asking_what_would_be_notes_and_stages_nothing(hosts, launched, tmp_path):
+    run = launched(hosts("cn01"))
+    add_node(run, hosts("cn01", "cn02"), "cn02", silent, dry_run=True)
+    assert [node.name for node in open_run(run.paths.root).nodes] == ["cn01"]
+    assert list((tmp_path / "cn02" / "stage").iterdir()) == []
+
+
+def test_an_agent_that_does_not_start_is_gone_and_the_others_of_its_machine_go_on(hosts, launched, agents):
+    agents(cn02="refuse")
+    run = launched(hosts("cn01"))
+    before = {process.pid for process in processes_of(run.run_id)}
+    add_node(run, hosts("cn01", "cn02"), "cn02", silent)
+    with pytest.raises(TianjiError, match="cn02: start: no memory for the rings"):
+        start_node(run, "cn02", silent)
+    assert {process.pid for process in processes_of(run.run_id)} == before
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_host_that_cannot_join_is_refused_with_the_reason(hosts, launched):
+    run = launched(hosts("cn01"))
+    with pytest.raises(UsageProblem, match="has no host cn09"):
+        add_node(run, hosts("cn01"), "cn09", silent)
+    with pytest.raises(UsageProblem, match=r"cn02 has no address in 10\.99\.0\.0/24"):
+        add_node(run, hosts("cn01", "cn02", cn02={"network": "10.99.0.0/24"}), "cn02", silent)
