@@ -1,12 +1,13 @@
-"""Whether the key that a host shows is the one that is known for it. Pure: facts in, nothing or a refusal out."""
+"""Whether the key that a host shows is the one that is known for it: facts in, nothing or a refusal out."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tianjictl.remote.failures import HostKeyRefused, Phase
-from tianjictl.remote.known_hosts import fingerprint
+from tianjictl.remote.known_hosts import fingerprint, remember
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +21,33 @@ class Policy(StrEnum):
 
     STRICT = "strict"
     ACCEPT_NEW = "accept-new"
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that a host has shown and that is not known."""
+
+    config: SshConfig
+    kind: str
+    blob: bytes
+
+    @property
+    def name(self) -> str:
+        """What known_hosts calls the host."""
+        return self.config.host_key_alias or self.config.hostname
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.blob)
+
+
+def keep_key(key: NewKey) -> str:
+    """Add a key to the user's known_hosts, under a lock; where it is kept, in words."""
+    file = next(iter(key.config.user_known_hosts), None)
+    if file is None:
+        return "kept nowhere: there is no UserKnownHostsFile"
+    remember(file, key.name, key.config.port, key.kind, key.blob)
+    return f"kept in {file}"
 
 
 def judge(config: SshConfig, known: Known, kind: str, blob: bytes, policy: Policy) -> bool:

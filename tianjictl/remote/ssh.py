@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import socket
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import paramiko
 from paramiko.agent import AgentSSH
 
 from tianjictl.remote import known_hosts
+from tianjictl.remote.conversing import converse
 from tianjictl.remote.failures import CommandTimedOut, ConnectionLost, HostFailure, LoginRefused, Phase
 from tianjictl.remote.framing import SHELL, Answer, frame, new_nonce
-from tianjictl.remote.host_keys import Policy, algorithms, judge, other_kind
+from tianjictl.remote.host_keys import NewKey, Policy, algorithms, judge, keep_key, other_kind
 from tianjictl.remote.keys import Offer, choose
+from tianjictl.remote.proxy_command import ProxySocket, connect_by_command
 from tianjictl.remote.shell import ShellConnection
 from tianjictl.remote.tcp import connect_tcp, no_session
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 KEEPALIVE_S = 15
 _AGENT_WITHIN_S = 5.0
-_PIECE = 1 << 16
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what fails is raised; nobody wants it twice
 
@@ -75,19 +75,69 @@ def _reach(
     policy: Policy,
     note: Callable[[str], None],
 ) -> paramiko.Transport:
-    if config.proxy_command is not None:
-        hint = "write it as ProxyJump"
-        raise HostFailure(config.host, Phase.CONFIGURATION, "ProxyCommand is not supported", hint=hint)
-    sock = connect_tcp(config, deadlines.connect_s) if before is None else _through(before, config, deadlines)
+    with _opened(config, before, deadlines) as transport:
+        known, kind, blob = _shown_key(transport, config, deadlines, note)
+        if judge(config, known, kind, blob, policy):
+            kept = keep_key(NewKey(config, kind, blob))
+            shown = f"{kind} {known_hosts.fingerprint(blob)}"
+            note(f"{config.host}: its key is seen for the first time and accepted: {shown}, {kept}")
+        _log_in(transport, config, deadlines)
+    transport.set_keepalive(KEEPALIVE_S)
+    return transport
+
+
+def unknown_key(
+    host: str,
+    way: Sequence[SshConfig],
+    *,
+    deadlines: Deadlines,
+    note: Callable[[str], None] = lambda _text: None,
+) -> NewKey | None:
+    """The first key on the way to `host` that is not known yet; none where all are. Nobody logs in to `host` itself.
+
+    HostKeyRefused for a key that has changed or is revoked.
+    """
+    transports: list[paramiko.Transport] = []
+    try:
+        for number, config in enumerate(way, start=1):
+            try:
+                with _opened(config, transports[-1] if transports else None, deadlines) as transport:
+                    transports.append(transport)
+                    known, kind, blob = _shown_key(transport, config, deadlines, note)
+                    if judge(config, known, kind, blob, Policy.ACCEPT_NEW):
+                        return NewKey(config, kind, blob)
+                    if number < len(way):
+                        _log_in(transport, config, deadlines)
+            except HostFailure as failure:
+                raise failure.of(
+                    host, f"hop {number} of {len(way)}, {config.host}" if len(way) > 1 else None
+                ) from failure
+    finally:
+        for transport in reversed(transports):
+            transport.close()
+    return None
+
+
+@contextmanager
+def _opened(config: SshConfig, before: paramiko.Transport | None, deadlines: Deadlines) -> Iterator[paramiko.Transport]:
+    """The beginning of a session, which is closed where the block fails."""
+    sock: socket.socket | paramiko.Channel
+    if before is not None:
+        sock = _through(before, config, deadlines)
+    elif config.proxy_command is not None:
+        sock = connect_by_command(config)
+    else:
+        sock = connect_tcp(config, deadlines.connect_s)
     transport = paramiko.Transport(sock)
     try:
-        _check_key(transport, config, deadlines, policy, note)
-        _log_in(transport, config, deadlines)
+        yield transport
+    except HostFailure as failure:
+        told = sock.explained(failure) if isinstance(sock, ProxySocket) else failure
+        transport.close()
+        raise told from failure
     except BaseException:
         transport.close()
         raise
-    transport.set_keepalive(KEEPALIVE_S)
-    return transport
 
 
 def _through(before: paramiko.Transport, config: SshConfig, deadlines: Deadlines) -> paramiko.Channel:
@@ -99,13 +149,13 @@ def _through(before: paramiko.Transport, config: SshConfig, deadlines: Deadlines
         raise HostFailure(config.host, Phase.CONNECT, why, hint="does it allow TCP forwarding?") from error
 
 
-def _check_key(
+def _shown_key(
     transport: paramiko.Transport,
     config: SshConfig,
     deadlines: Deadlines,
-    policy: Policy,
     note: Callable[[str], None],
-) -> None:
+) -> tuple[known_hosts.Known, str, bytes]:
+    """What is known of the host, and the key that it shows: type and content."""
     lines, warnings = known_hosts.read((*config.user_known_hosts, *config.global_known_hosts))
     for warning in warnings:
         note(f"{config.host}: {warning}")
@@ -123,13 +173,7 @@ def _check_key(
         if known.keys and "host key" in str(error):
             raise other_kind(config, known) from error
         raise no_session(config, _said(error), time.monotonic() - began, deadlines) from error
-    if judge(config, known, key.get_name(), key.asbytes(), policy):
-        file = next(iter(config.user_known_hosts), None)
-        kept = f"kept in {file}" if file else "kept nowhere: there is no UserKnownHostsFile"
-        if file:
-            known_hosts.remember(file, name, config.port, key.get_name(), key.asbytes())
-        shown = f"{key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
-        note(f"{config.host}: its key is seen for the first time and accepted: {shown}, {kept}")
+    return known, key.get_name(), key.asbytes()
 
 
 def _log_in(transport: paramiko.Transport, config: SshConfig, deadlines: Deadlines) -> None:
@@ -223,7 +267,7 @@ class SshConnection(ShellConnection):
         answer = Answer(nonce)
         with closing(self._channel()) as channel:
             try:
-                _converse(channel, answer, framed, payload, time.monotonic() + limit_s)
+                converse(channel, answer, framed, payload, time.monotonic() + limit_s)
             except TimeoutError as error:
                 raise CommandTimedOut(self._host, f"not done after {limit_s:g} s, and ended") from error
             except OverflowError as error:
@@ -258,38 +302,6 @@ class SshConnection(ShellConnection):
 
     def _lost(self, why: str) -> ConnectionLost:
         return ConnectionLost(self._host, Phase.COMMAND, why, passing=True)
-
-
-def _converse(
-    channel: paramiko.Channel, answer: Answer, framed: bytes, payload: Iterator[bytes] | None, deadline: float
-) -> None:
-    """Send the script, and its input once it begins; collect until both streams have come to the frame's end."""
-    waiting = select.poll()
-    waiting.register(channel.fileno(), select.POLLIN)
-    channel.settimeout(_left(deadline))
-    channel.sendall(framed)
-    while True:
-        ended = channel.eof_received or channel.closed
-        while channel.recv_ready():
-            answer.feed(out=channel.recv(_PIECE))
-        while channel.recv_stderr_ready():
-            answer.feed(err=channel.recv_stderr(_PIECE))
-        if answer.whole or ended:
-            return
-        if payload is not None and answer.begun:
-            for piece in payload:
-                channel.settimeout(_left(deadline))
-                channel.sendall(piece)
-            channel.shutdown_write()
-            payload = None
-        waiting.poll(_left(deadline) * 1000)
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 def _said(error: BaseException) -> str:
