@@ -3,7 +3,7 @@
 Large slots go one by one, straight from the slot here into a free slot there, for which a receive is posted before the
 sender is allowed to send. Small ones are aggregated: slots that are neighbours in the ring leave as one message as they
 lie, headers included, and are copied from a staging buffer into their slots. While two messages are on their way,
-further small slots wait and go together. Over a slow link the message is compressed besides.
+further small slots wait and go together. Over a slow link such messages are coded besides, see `slot_codec.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections import deque
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from runtime.courier.codec import compress, compressed_bound, decompress
+from runtime.courier.codec import compressed_bound
 from runtime.courier.port import BODY_LANE, HEAD_LANE
 from runtime.courier.protocol import Kind, ProtocolError, ReceiveWindow, SendWindow
+from runtime.courier.slot_codec import SlotCodec
 from runtime.memory.mirrored import HEAD_BYTES, Disposition, MirrorConsumer, MirrorProducer
 from runtime.memory.ring import SLOT_HEADER_BYTES
 
@@ -61,6 +62,7 @@ class RingSender:
         self._ring = ring
         self._space_ready = space_ready
         self._packing = packing
+        self._codec = SlotCodec(ring.spec)
         self._window = SendWindow(ring.tail)
         self._moving: deque[tuple[int, tuple[Transfer, ...]]] = deque()  # number after the last slot, its transfers
         self._left = ring.tail  # slots below have left their memory for good
@@ -118,7 +120,7 @@ class RingSender:
         while pending and len(self._moving) < _STAGED:
             stretch = ring.stretch(pending.start, min(len(pending), _batch_slots(ring.spec)))
             count = len(stretch) // ring.spec.stride
-            data = memoryview(compress(stretch)) if self._packing is Packing.COMPRESSED else stretch
+            data = memoryview(self._codec.encode(stretch)) if self._packing is Packing.COMPRESSED else stretch
             self._sent(count, (self._port.send(data, BODY_LANE),))
             pending, sent = pending[count:], True
         return sent
@@ -146,6 +148,7 @@ class RingReceiver:
         self._ring = ring
         self._data_ready = data_ready
         self._packing = packing
+        self._codec = SlotCodec(ring.spec)
         self._window: ReceiveWindow | None = None
         self._posted: deque[tuple[Transfer, Transfer, bytearray]] = deque()  # head, body, buffer of the head
         self._staged: deque[tuple[Transfer, bytearray]] = deque()
@@ -231,7 +234,7 @@ class RingReceiver:
             self._port.traffic.received += nbytes
             if self._packing is Packing.COMPRESSED:
                 try:
-                    buffer = memoryview(decompress(buffer, _batch_slots(spec) * spec.stride))
+                    buffer = self._codec.decode(buffer, _batch_slots(spec))
                 except ValueError as problem:
                     raise ProtocolError(f"ring {spec.name!r}: {problem}") from problem
             for at in range(0, len(buffer), spec.stride):
