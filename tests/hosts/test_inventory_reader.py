@@ -114,6 +114,11 @@ def test_the_deeper_group_wins_and_every_value_knows_where_it_was_written():
         ("all: {hosts: {a: {ansible_host_key_checking: false}}}", "accept-new"),
         ("all: {hosts: {a: {ansible_ssh_common_args: -A}}}", "'-A' is not supported"),
         ("all: {hosts: {a: {tianji_network: 10.0.0.1/24}}}", "has host bits set"),
+        ("all: {hosts: {a: {tianji_ports: 5000}}}", 'tianji_ports must be a text, found \'5000\' (quote it: "5000")'),
+        ("all: {hosts: {a: {tianji_ports: 80-90}}}", "a range of ports above 1023 such as 5000-5100, found '80-90'"),
+        ("all: {hosts: {a: {tianji_ports: 6000-5000}}}", "such as 5000-5100"),
+        ("all: {hosts: {a: {tianji_labels: [rack1, 2]}}}", "tianji_labels must be a text"),
+        ("all: {hosts: {a: {tianji_mpi: x}}}", "unknown variable 'tianji_mpi'"),
         ("all: {hosts: {a: {tianji_roles: [actor, lerner]}}}", "did you mean learner?"),
         ("all: {hosts: {a: {x: '{{ y }}'}}}", "templates are not supported"),
         ("all: {hosts: {a: {x: !vault y}}}", "tags"),
@@ -172,6 +177,14 @@ def test_old_names_are_taken_with_a_note():
     inventory = read(b"all: {hosts: {a: {ansible_ssh_user: ann}}}", "hosts.yaml")
     assert inventory.hosts[0].user == "ann"
     assert "write ansible_user" in str(inventory.notes[0])
+
+
+def test_what_a_run_needs_to_know_of_a_host_is_read_into_its_fields():
+    text = b"""all: {hosts: {a: {tianji_ports: 5000-5100, tianji_mpiexec: /opt/mpi/bin/mpiexec, tianji_mpi_abi: libmpi.so.12,
+        tianji_labels: [rack1, fast], tianji_link: wan, tianji_roles: actor}}}"""
+    host = read(text, "hosts.yaml").hosts[0]
+    assert (host.ports, host.mpiexec, host.mpi_abi) == ((5000, 5100), "/opt/mpi/bin/mpiexec", "libmpi.so.12")
+    assert (host.labels, host.link, host.roles) == (("rack1", "fast"), "wan", ("actor",))
 
 
 def test_ssh_arguments_of_both_kinds_are_joined():

@@ -1,4 +1,4 @@
-"""`tianjictl inventory`: the hosts of an inventory file, and where each of their settings comes from."""
+"""`tianjictl inventory`: the hosts of an inventory file, where each setting comes from, and trust in their keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tianjictl.hosts.reader import load
 if TYPE_CHECKING:
     from tianjictl.hosts.types import Host, Inventory
 
-_ACTIONS = ("list", "show")
+_ACTIONS = ("list", "show", "trust")
 _FIELDS = (
     "address", "connection", "port", "user", "key_file", "ssh_words", "connect_timeout_s", "host_keys", "python",
     "network", "max_cores", "reserve_cores", "roles", "workdir", "link", "ports", "mpiexec", "mpi_abi", "labels",
@@ -23,27 +23,32 @@ _FIELDS = (
 
 
 def inventory(
-    action: Annotated[str, typer.Argument(metavar="[list|show]", help="What to do; list if left out.")] = "list",
+    action: Annotated[str, typer.Argument(metavar="[list|show|trust]", help="What to do; list if left out.")] = "list",
     host: Annotated[str | None, typer.Argument(metavar="[HOST]", help="One host; all of them if left out.")] = None,
     file: Annotated[
         Path | None,
         typer.Option("--inventory", "-i", metavar="FILE", help="inventory/hosts.yaml if left out, else this machine."),
     ] = None,
     origin: Annotated[bool, typer.Option("--origin", help="Show where each variable was written.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust new keys without asking.")] = False,
     json: Json = False,
-) -> None:
-    """List the hosts of an inventory, or show what is known of them."""
+) -> int:
+    """List the hosts of an inventory, show what is known of them, or trust the SSH keys of those seen first now."""
     if action not in _ACTIONS:
-        raise UsageProblem(f"no such action: {action}", hint="list or show")
+        raise UsageProblem(f"no such action: {action}", hint="list, show or trust")
     if action == "list" and (host is not None or origin):
         raise UsageProblem("list takes neither a host nor --origin", hint="tianjictl inventory show HOST --origin")
     found = load(file)
     warnings = [str(problem) for problem in found.notes]
     hosts = found.hosts if host is None else (_named(found, host),)
+    if action == "trust":
+        from tianjictl.cli.trust import trust
+
+        return trust(hosts, yes=yes, json=json)
     if json:
         data = {"file": found.file, "hosts": [_data(each) for each in hosts], "groups": found.groups}
         emit_json("inventory", data, warnings=warnings)
-        return
+        return 0
     for warning in warnings:
         note(f"warning: {warning}", style="yellow")
     if action == "list":
@@ -52,6 +57,7 @@ def inventory(
         print_table(("host", "variable", "value", "origin"), [row for each in hosts for row in _origins(each)])
     else:
         print_table(("host", "setting", "value"), [row for each in hosts for row in _settings(each)])
+    return 0
 
 
 def _named(found: Inventory, name: str) -> Host:
@@ -72,7 +78,10 @@ def _row(host: Host) -> tuple[str, ...]:
 
 
 def _settings(host: Host) -> list[tuple[str, str, str]]:
-    return [(host.name, field, _shown(getattr(host, field))) for field in _FIELDS if _is_set(getattr(host, field))]
+    told = {field: getattr(host, field) for field in _FIELDS}
+    if host.ports is not None:
+        told["ports"] = f"{host.ports[0]}-{host.ports[1]}"
+    return [(host.name, field, _shown(value)) for field, value in told.items() if _is_set(value)]
 
 
 def _origins(host: Host) -> list[tuple[str, str, str, str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from tianjictl.errors import Finding, Interrupted, TianjiError, Unreachable
 from tianjictl.remote.fanout import Err, Limits, Ok, fan_out
-from tianjictl.remote.reach import bastion, reach
+from tianjictl.remote.reach import lane, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -58,7 +58,7 @@ class Fleet:
         outcomes = fan_out(
             {name: self.hosts[name] for name in wanted},
             lambda host: reach(host, deadlines=self._deadlines, note=notes.append),
-            lane=_lane,
+            lane=lane,
             on_outcome=outcome,
             discard=lambda connection: connection.close(),
         )
@@ -149,13 +149,6 @@ def of_all(failures: Mapping[str, TianjiError], *, hint: str | None = None) -> T
 def _branch(kind: type[TianjiError]) -> type[TianjiError]:
     """The error of `tianjictl.errors` that `kind` is one of: those below it are made in ways of their own."""
     return next(base for base in kind.__mro__ if base.__module__ == TianjiError.__module__)
-
-
-def _lane(host: Host) -> str | None:
-    try:
-        return bastion(host)
-    except TianjiError:
-        return None  # reaching it will say what is wrong
 
 
 def _tries(tries: int) -> str:

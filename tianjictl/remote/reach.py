@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tianjictl.hosts.types import Host
     from tianjictl.remote.base import Connection
+    from tianjictl.remote.host_keys import NewKey
 
 
 def reach(
@@ -29,6 +30,20 @@ def reach(
     from tianjictl.remote.ssh import connect
 
     return connect(host.name, way, deadlines=limits, policy=Policy(host.host_keys), note=note)
+
+
+def first_unknown_key(
+    host: Host, *, deadlines: Deadlines | None = None, note: Callable[[str], None] = lambda _text: None
+) -> NewKey | None:
+    """The first key on the way to `host` that known_hosts does not have; none where all are known.
+
+    HostFailure where it cannot be asked, or shows another key than the one that is known.
+    """
+    way = ssh_way(host)
+    from tianjictl.remote.ssh import unknown_key
+
+    limits = (deadlines or Deadlines()).with_connect(host.connect_timeout_s)
+    return unknown_key(host.name, way, deadlines=limits, note=note)
 
 
 def ssh_way(host: Host) -> list[SshConfig]:
@@ -51,3 +66,11 @@ def bastion(host: Host) -> str | None:
         return None
     way = ssh_way(host)
     return f"{way[0].hostname}:{way[0].port}" if len(way) > 1 else None
+
+
+def lane(host: Host) -> str | None:
+    """The same for fan-out; a configuration that cannot be read is no lane: reaching the host says what is wrong."""
+    try:
+        return bastion(host)
+    except HostFailure:
+        return None
