@@ -1,7 +1,7 @@
 """The agent of a node: does what the plan wants of its node, and reports to the coordinator. No torch, no MPI.
 
-It looks after its components (`crew`) and its ends of links (`link_ends`). What a new revision of the plan changes is
-decided in `assignment`.
+It looks after its components (`crew`), its ends of links (`link_ends`) and, away from the head, its part in checkpoints
+(`checkpoint_traffic`). What a new revision of the plan changes is decided in `assignment`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from runtime.contract.messages import (
     Hello,
     JoinLink,
     OpenLink,
+    Part,
+    PartTaken,
     Refused,
     Report,
     ResetLink,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from runtime.contract.order import AgentOrder
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
+    from runtime.control.checkpoint_traffic import CheckpointTraffic
     from runtime.control.coordinator_keeper import CoordinatorKeeper
     from runtime.control.fork_client import ForkClient
     from runtime.control.wire import AgentWire
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PERIOD_S = 0.05  #: between looks at the blocks, and between reports
+BUSY_PERIOD_S = 0.005  #: between looks at parts of checkpoints that are under way
 SETTLE_WITHIN_S = 2.0  #: a new plan waits so long for those that are just being made to have read the old one
 COURIERS_LEAVE_WITHIN_S = 3.0
 NOTHING = Wiring((), {}, {}, {}, {}, ())
@@ -90,6 +94,7 @@ class Agent:
         self._crew = Crew(paths, resources, forks, self._outbox)
         self._links = LinkEnds(paths, resources, self._outbox, self._node, order.network)
         self._sampler = Sampler(resources, self._crew.blocks)
+        self._traffic: CheckpointTraffic | None = None  # on the head, shards lie where they belong
         self._plan: Plan | None = None
         self._wiring = self._held = NOTHING  # what the plan wants here; and with it what still leaves
         self._assigned: Assign | None = None  # waits for its turn
@@ -112,7 +117,7 @@ class Agent:
         self._greet()
         next_look = time.monotonic()
         while not self._over:
-            wait_s = max(0.0, next_look - time.monotonic())
+            wait_s = max(0.0, min(next_look - time.monotonic(), self._patience_s))
             forkserver = [] if self._crew.forkserver_lost else [self._forks.fileno()]
             ready = self._wire.wait(wait_s, [*forkserver, *self._links.descriptors()])
             if not ready.isdisjoint(forkserver):
@@ -124,8 +129,16 @@ class Agent:
             if now >= next_look:
                 next_look = now + PERIOD_S
                 self._look(now)
+            elif self._traffic is not None:
+                self._traffic.look(now)
         self._links.see_out(COURIERS_LEAVE_WITHIN_S)
         self._crew.close()
+        if self._traffic is not None:
+            self._traffic.close()
+
+    @property
+    def _patience_s(self) -> float:
+        return BUSY_PERIOD_S if self._traffic is not None and self._traffic.busy else PERIOD_S
 
     # -- the plan
 
@@ -145,6 +158,7 @@ class Agent:
             else:
                 self._forks.extend(*self._resources.descriptors(made))
         self._plan, self._wiring, self._health = plan, wiring, plan.job.health
+        self._begin_traffic(plan)
         self._links.assign(plan, wiring)
         cause = f"revision {plan.revision}"
         for placement in change.start:
@@ -157,6 +171,12 @@ class Agent:
             self._crew.retire(name, cause)
         self._sampler.rewire(wiring)
         self._hold(held)
+
+    def _begin_traffic(self, plan: Plan) -> None:
+        if self._keeper is None and self._traffic is None:
+            from runtime.control.checkpoint_traffic import CheckpointTraffic  # the head has no use for it
+
+            self._traffic = CheckpointTraffic(self._paths, self._wire, plan.job.checkpoint.keep)
 
     def _hold(self, held: Wiring) -> None:
         """Let go of what is needed no more; who has it mapped keeps it for as long as it wants."""
@@ -191,6 +211,9 @@ class Agent:
         self._crew.look(awake_s)
         self._links.look(now)
         self._follow_plan(now)
+        if self._traffic is not None:
+            self._traffic.send_shards(self._control.checkpoint_request, self._crew.lives, self._crew.blocks)
+            self._traffic.look(now)
         if self._crew.forkserver_lost and self._stop_wanted is None:
             # The coordinator ends the run in good order while the components live.
             self._stop_wanted = "the forkserver is gone: components cannot be restarted any more"
@@ -255,7 +278,6 @@ class Agent:
             self._stop_asked = self._wire.send(AskStop(node=self._node, reason=self._stop_wanted))
 
     def _obey(self, message: CoordinatorMessage, blob: bytes | None) -> None:
-        del blob
         match message:
             case Ack():
                 self._acknowledged(message)
@@ -267,6 +289,10 @@ class Agent:
             case Checkpoint(step=checkpoint):
                 if checkpoint > self._control.checkpoint_request:
                     self._control.checkpoint_request = checkpoint
+            case Part() if self._traffic is not None:
+                self._traffic.take(message, blob)
+            case PartTaken() if self._traffic is not None:
+                self._traffic.hear(message, time.monotonic())
             case Stop(reason=reason):
                 self._stop(reason)
             case Shutdown(reason=reason) | Refused(reason=reason):
