@@ -175,9 +175,8 @@ class Assembly:
             policy=BoardWriter(
                 self._resources.segment(policy), self.wiring.boards[policy], readers=self._reader_events(policy)
             ),
-            state=BoardWriter(
-                self._resources.segment(state), self.wiring.boards[state], readers=self._reader_events(state)
-            ),
+            # Nobody is woken by it: who mirrors it does so once, and looks by itself.
+            state=BoardWriter(self._resources.segment(state), self.wiring.boards[state], readers=()),
             peers=[self._reader(names.policy_board(peer)) for peer in plan.groups if peer != group],
             donor=self._reader(names.state_board(placement.donor)) if placement.donor is not None else None,
             block=block,
