@@ -57,6 +57,7 @@ class Manifest(View):
     attempt: int = 1
     job_digest: str
     counters: Progress = Progress()
+    past_updates: int = 0  #: of `counters.updates`: made by learners that had left, which no shard counts
     ledger: Samples = Samples()
     reward: RewardHistory = RewardHistory()
     elapsed_s: float = 0.0  #: training time of the run until here, over all attempts

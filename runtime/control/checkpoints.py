@@ -97,11 +97,18 @@ class CheckpointDesk:
         every = self._plan.job.checkpoint.every
         return every is not None and self._round is None and now - self._counted_from >= every
 
-    def begin(self, reason: str, cause: str, *, env_steps: int, now: float) -> CheckpointFailed | None:
-        """Open a round. Its step is the run's env steps, or one above the last where those have not moved."""
+    def begin(
+        self, reason: str, cause: str, *, env_steps: int, now: float, away: Collection[str] = ()
+    ) -> CheckpointFailed | None:
+        """Open a round. Its step is the run's env steps, or one above the last where those have not moved.
+
+        `away`: components whose node is lost already: the checkpoint is written without them.
+        """
         step = self._newest_step = max(env_steps, self._newest_step + 1)
         event = self._events.write("checkpoint.requested", f"checkpoint {step}: {reason}", cause=cause)
-        return self._open(Round.of(self._plan, step, event, now), now, adopt=False)
+        round_ = Round.of(self._plan, step, event, now)
+        there = round_.without(away)
+        return self._open(there if there.needed else round_, now, adopt=False)
 
     def _open(self, round_: Round, now: float, *, adopt: bool) -> CheckpointFailed | None:
         self._round = round_

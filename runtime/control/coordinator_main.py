@@ -1,7 +1,8 @@
-"""`python -m runtime coordinator RUN_DIR [AGENT_PID]`: coordinate one attempt of a run, or what is left of it."""
+"""`python -m runtime coordinator RUN_DIR [AGENT_PID] [--listen ADDRESS]`: coordinate an attempt of a run, or its rest."""
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import sys
@@ -20,9 +21,13 @@ log = logging.getLogger(__name__)
 
 def main(argv: list[str]) -> int:
     """0 when the run has ended, 1 where it could not be coordinated. Without AGENT_PID the agent is the parent."""
+    parser = argparse.ArgumentParser(prog="runtime coordinator")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("agent_pid", type=int, nargs="?", default=os.getppid())
+    parser.add_argument("--listen", help="the address at which agents of other nodes may connect")
+    order = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    paths = RunPaths(Path(argv[0]).absolute())
-    agent_pid = int(argv[1]) if len(argv) > 1 else os.getppid()
+    paths = RunPaths(order.folder.absolute())
     plan = Plan.model_validate_json(paths.plan.read_bytes())
     record = RunRecord.model_validate_json(paths.record.read_bytes())
     ended = load_completion(paths)
@@ -30,7 +35,7 @@ def main(argv: list[str]) -> int:
         log.info("coordinator.nothing-to-do state=%s", ended.state)
         return 0
     try:
-        coordinator = Coordinator(paths, plan, record, agent_pid=agent_pid)
+        coordinator = Coordinator(paths, plan, record, agent_pid=order.agent_pid, listen=order.listen)
     except (WireError, CheckpointError, OSError) as error:
         log.error("coordinator.cannot-start error=%s", error)
         return 1

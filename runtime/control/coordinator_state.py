@@ -13,7 +13,8 @@ from runtime.contract.model import View
 from runtime.contract.record import CompletionRecord
 from runtime.contract.view import Progress
 from runtime.control.checkpoint_round import Round
-from runtime.control.fold import Base
+from runtime.control.counted import Base, Memory
+from runtime.control.nodes import Node
 from runtime.control.rewards import RewardRecord
 from runtime.control.run_state import Run
 
@@ -35,6 +36,8 @@ class CoordinatorState(View):
     elapsed_s: float = 0.0  #: of the whole run
     saved_at: datetime
     round: Round | None = None
+    memory: Memory = Memory()
+    nodes: tuple[Node, ...] = ()
 
 
 def load_state(paths: RunPaths, attempt: int) -> CoordinatorState | None:

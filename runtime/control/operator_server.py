@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from runtime.contract.operator import REQUEST, CheckpointRequest, Reply, StopRequest, ViewRequest, short_path
+from runtime.contract.operator import REQUEST, OperatorRequest, Reply, short_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 log = logging.getLogger(__name__)
-
-OperatorRequest = ViewRequest | CheckpointRequest | StopRequest
 
 _MAX_REQUEST_BYTES = 64 << 10
 _SEND_TIMEOUT_S = 0.5  #: a reader that takes longer for one answer is dropped

@@ -118,7 +118,7 @@ def _reported(run: Run, event: ComponentsReported) -> Outcome:
     if run.state is S.STARTING and any(c not in failed for c in missing):
         reason = "waiting for " + ", ".join(f"{c.name} ({c.state})" for c in missing[:4] if c not in failed)
         return _to(run, reason=reason), []
-    troubles = {key: text for key, text in run.troubles.items() if key != "agent"}
+    troubles = {key: text for key, text in run.troubles.items() if key != "agent" or not event.heard}
     troubles.pop("components", None)
     here = [c for c in missing if c.state is not ComponentState.AWAY]  # of the others `nodes` tells
     if here:

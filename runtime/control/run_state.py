@@ -44,6 +44,7 @@ class ComponentsReported(RunEvent):
     """Every wanted component, over all nodes, as newly reported."""
 
     components: tuple[Standing, ...]
+    heard: bool = True  #: it was the head's agent who spoke, which had been silent perhaps
 
 
 class AgentSilent(RunEvent):

@@ -14,7 +14,8 @@ from runtime.contract.files import write_whole
 from runtime.contract.record import CompletionRecord, RunRecord
 from runtime.contract.states import Role
 from runtime.control.coordinator_state import CoordinatorState, load_state, save_state
-from runtime.control.fold import Base, Fold, resumed
+from runtime.control.counted import Base, Past, resumed
+from runtime.control.fold import Fold
 from runtime.control.rewards import RewardRecord
 from runtime.control.run_state import Run
 from runtime.control.view_builder import Facts, build_view, mean_gauge
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from runtime.contract.states import RunState
     from runtime.contract.view import Checkpoints, Event, RunView
     from runtime.control.checkpoint_round import Round
+    from runtime.control.membership import Membership
+    from runtime.control.nodes import Node
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +59,14 @@ class Scribe:
             self.run = Run()
             self._started_at, self._elapsed_before = wall, base.elapsed_s
             self.fold, self.open_round = Fold(plan, base), None
+            self.nodes: tuple[Node, ...] = ()
         else:
             self.run = state.run
             away = max(timedelta(0), wall - state.saved_at).total_seconds()
             self._started_at, self._elapsed_before = state.started_at, state.elapsed_s + away
             base = state.base.model_copy(update={"rewards": state.rewards})
-            self.fold, self.open_round = Fold(plan, base, state.progress), state.round
+            self.fold = Fold(plan, base, state.progress, state.memory)
+            self.open_round, self.nodes = state.round, state.nodes
         self.began_at = now
         self._written: tuple[int, float] | None = None
         self._metrics = FanOut([JsonLines(paths.metrics), TensorBoard(paths.tensorboard)])
@@ -81,7 +86,18 @@ class Scribe:
         """Training time of the run, over all attempts."""
         return self._elapsed_before + now - self.began_at
 
-    def view(self, run: Run, checkpoints: Checkpoints, events: tuple[Event, ...], now: float) -> RunView:
+    def revise(self, plan: Plan) -> None:
+        """Another plan holds."""
+        self._plan = plan
+
+    def view(
+        self,
+        run: Run,
+        membership: Membership,
+        checkpoints: Checkpoints,
+        events: tuple[Event, ...],
+        now: float,
+    ) -> RunView:
         facts = Facts(
             run_id=self._record.run_id,
             name=self._record.name,
@@ -94,10 +110,12 @@ class Scribe:
             checkpoints=checkpoints,
             events=events,
             now=now,
+            nodes=membership.nodes,
+            links=membership.links,
         )
         return build_view(self._plan, self.fold, facts)
 
-    def write(self, run: Run, view: RunView, open_round: Round | None, now: float) -> None:
+    def write(self, run: Run, membership: Membership, view: RunView, open_round: Round | None, now: float) -> None:
         """View, own memory, one point of the reward curve and of the metrics. A full disk costs these, not the run."""
         self.fold.rewards.mark(self.elapsed_s(now))
         try:
@@ -114,6 +132,8 @@ class Scribe:
             elapsed_s=self.elapsed_s(now),
             saved_at=datetime.now(UTC),
             round=open_round,
+            memory=self.fold.memory(),
+            nodes=tuple(membership.nodes.values()),
         )
         save_state(self._paths, state)
         self._write_metrics(view)
@@ -158,6 +178,7 @@ class Scribe:
             ledger=self.fold.samples()[0],
             reward=RewardHistory(best_mean_100=rewards.best, returns=rewards.returns, history=rewards.history),
             elapsed_s=self.elapsed_s(now),
+            past_updates=self.fold.updates_without_shard(),
         )
 
     def complete(self, state: RunState, reason: str, checkpoint: int | None) -> None:
@@ -187,5 +208,11 @@ def base_of(record: RunRecord) -> Base:
     rewards = RewardRecord(
         returns=manifest.reward.returns, best=manifest.reward.best_mean_100, history=manifest.reward.history
     )
-    base = Base(progress=manifest.counters, samples=manifest.ledger, elapsed_s=manifest.elapsed_s, rewards=rewards)
+    base = Base(
+        progress=manifest.counters,
+        samples=manifest.ledger,
+        elapsed_s=manifest.elapsed_s,
+        rewards=rewards,
+        past=Past(updates=manifest.past_updates),
+    )
     return resumed(base)

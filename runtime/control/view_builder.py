@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runtime.contract.shape import Shape
 from runtime.contract.states import ComponentState, Role, RunState
 from runtime.contract.view import (
     Bottleneck,
@@ -17,6 +16,7 @@ from runtime.contract.view import (
     Freshness,
     HostView,
     Lag,
+    LinkView,
     Predicted,
     Rates,
     Reward,
@@ -27,15 +27,18 @@ from runtime.freshness.critical_path import critical_path
 from runtime.freshness.measures import flow_ratio, lag_statistics, staleness_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from runtime.contract.messages import ComponentReport
-    from runtime.contract.plan import Placement, Plan
+    from runtime.contract.plan import HostPlan, Placement, Plan
     from runtime.control.fold import Fold
+    from runtime.control.links import Link
+    from runtime.control.nodes import Node
 
 LEAST_SPAN_S = 0.5  #: over a shorter time a single fragment makes a rate of millions
-SILENT_AFTER_S = 3.0  #: a node that has not reported for this long is shown as silent
+SILENT_AFTER_S = 3.0  #: a head whose agent has not reported for this long is said to be silent
+_LINK_STATES = {"opening": "joining"}  #: words of the machine that viewers need not know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,8 @@ class Facts:
     checkpoints: Checkpoints
     events: tuple[Event, ...]
     now: float  #: monotonic, as in `Fold.take`
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
 
 
 def build_view(plan: Plan, fold: Fold, facts: Facts) -> RunView:
@@ -75,8 +80,9 @@ def build_view(plan: Plan, fold: Fold, facts: Facts) -> RunView:
         samples=fold.samples()[0],
         bottleneck=bottleneck(plan, fold),
         checkpoints=facts.checkpoints,
-        components=tuple(_component(placement, fold.reports.get(placement.name)) for placement in plan.placements),
-        hosts=tuple(_host(host.name, fold.heard_at.get(host.name), facts.now) for host in plan.hosts),
+        components=(*(_component(placement, fold) for placement in plan.placements), *_couriers(plan, fold)),
+        hosts=tuple(_host(host, plan, fold, facts) for host in plan.hosts),
+        links=tuple(_links(plan, fold, facts)),
         events=facts.events,
     )
 
@@ -133,10 +139,9 @@ def freshness(plan: Plan, fold: Fold) -> Freshness:
 
 def bottleneck(plan: Plan, fold: Fold) -> Bottleneck:
     """Formula (1) over the newest gauges; N_A is the largest number of actors that one buffer serves."""
-    shape = Shape.parse(plan.shape)
     t_sp_s = mean_gauge(fold.of_role(Role.ACTOR), "t_sp_s")
     t_rv_s = mean_gauge(fold.of_role(Role.BUFFER), "t_rv_s")
-    actors = shape.actors_of_group(0)
+    actors = max((_actors(plan, group) for group in plan.groups), default=0)
     busy = mean_gauge(fold.of_role(Role.LEARNER), "busy_share")
     path = critical_path(t_sp_s=t_sp_s, t_rv_s=t_rv_s, num_actors=actors, learner_busy=busy)
     return Bottleneck(side=path.side, t_sp_s=t_sp_s, t_rv_s=t_rv_s, n_actors=actors, advice=path.advice)
@@ -148,22 +153,40 @@ def mean_gauge(reports: Iterable[ComponentReport], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _component(placement: Placement, report: ComponentReport | None) -> ComponentView:
+def _actors(plan: Plan, group: int) -> int:
+    return sum(not actor.leaving for actor in plan.group_of(group, Role.ACTOR))
+
+
+def _component(placement: Placement, fold: Fold) -> ComponentView:
+    state, reason = fold.state_of(placement)
+    report = fold.reports.get(placement.name)
     if report is None:
         return ComponentView(
             name=placement.name,
             role=placement.role,
             host=placement.host,
             cores=placement.cores,
-            state=ComponentState.PENDING,
-            reason="not reported yet",
+            state=state,
+            reason=reason,
         )
+    if placement.leaving:
+        reason = f"leaving: {reason}"
+    return _reported(report, placement.host, placement.cores).model_copy(update={"reason": reason})
+
+
+def _couriers(plan: Plan, fold: Fold) -> Iterable[ComponentView]:
+    for host in plan.hosts:
+        for report in fold.couriers.get(host.name, ()):
+            yield _reported(report, host.name, ())
+
+
+def _reported(report: ComponentReport, host: str, cores: tuple[int, ...]) -> ComponentView:
     return ComponentView(
-        name=placement.name,
-        role=placement.role,
-        host=placement.host,
+        name=report.name,
+        role=report.role,
+        host=host,
         pid=report.pid,
-        cores=placement.cores,
+        cores=cores,
         state=report.state,
         reason=report.reason,
         attempt=report.attempt,
@@ -175,10 +198,43 @@ def _component(placement: Placement, report: ComponentReport | None) -> Componen
     )
 
 
-def _host(name: str, heard_at: float | None, now: float) -> HostView:
-    if heard_at is None:
-        return HostView(name=name, state="waiting")
-    age = max(0.0, now - heard_at)
-    # One machine has one clock: its offset to itself is nothing.
-    state = "silent" if age > SILENT_AFTER_S else "connected"
-    return HostView(name=name, state=state, heartbeat_age_s=round(age, 3), clock_offset_s=0.0)
+def _host(host: HostPlan, plan: Plan, fold: Fold, facts: Facts) -> HostView:
+    head, heard_at = host.name == plan.head, fold.heard_at.get(host.name)
+    node = facts.nodes.get(host.name)
+    age = None if heard_at is None else round(max(0.0, facts.now - heard_at), 3)
+    state, reason = (node.state, node.reason) if node is not None else ("waiting", "")
+    if head and state == "lost" and age is not None:
+        # The coordinator runs there: the node is as well as it is, only its agent says nothing.
+        state, reason = "connected", f"its agent has not reported for {age:.1f} s"
+    return HostView(
+        name=host.name,
+        state=state,
+        heartbeat_age_s=age,
+        # One machine has one clock: its offset to itself is nothing.
+        clock_offset_s=None if heard_at is None else 0.0 if head or node is None else node.offset_s,
+        reason="leaving the run" if host.leaving and not reason else reason,
+        cores=host.cores,
+        head=head,
+    )
+
+
+def _links(plan: Plan, fold: Fold, facts: Facts) -> Iterable[LinkView]:
+    """One a direction, as the end that sends sees it."""
+    slow = {host.name for host in plan.hosts if host.wan}
+    for (first, second), link in sorted(facts.links.items()):
+        for source, target in ((first, second), (second, first)):
+            report = next((r for r in fold.links.get(source, ()) if r.peer == target), None)
+            up = report is not None and link.state == "up"
+            yield LinkView(
+                source=source,
+                target=target,
+                transport=report.transport if report is not None else "unknown",
+                mb_per_s=round(report.sent_per_s / 1e6, 3) if report is not None and up else 0.0,
+                state=_LINK_STATES.get(link.state, link.state),
+                reason=link.reason,
+                why=report.why if report is not None else "",
+                wan=bool(slow & {first, second}),
+                sent_bytes=report.sent if report is not None else 0,
+                saved_bytes=max(0, report.sent_raw - report.sent) if report is not None else 0,
+                joins=report.joins if report is not None else 0,
+            )

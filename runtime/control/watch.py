@@ -33,9 +33,13 @@ class Watch:
         self._undone: dict[str, int] = {}  # learner → updates undone when it was last said
         self._undone_said_at = now - ADVICE_EVERY_S
 
+    def revise(self, plan: Plan) -> None:
+        """Another plan holds."""
+        self._plan = plan
+
     def look(self, fold: Fold, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
         """Events for the run's machine, in the order of their finding."""
-        if fold.progress.updates != self._updates or run.checkpointing:
+        if fold.progress.updates != self._updates or run.checkpointing or run.paused:
             self._updates, self._moved_at = fold.progress.updates, now
         yield from self._agents(fold, run, events, now)
         yield from self._progress(run, events, now)
@@ -46,12 +50,12 @@ class Watch:
             self._advise(fold, events)
 
     def _agents(self, fold: Fold, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
-        for node, heard_at in fold.heard_at.items():
-            age = now - heard_at
-            if age > SILENT_AFTER_S and "agent" not in run.troubles:
-                event = events.write("agent.silent", f"no report for {age:.1f} s", host=node)
-                yield AgentSilent(id=event, node=node, age_s=age)
-                return
+        """The head's: of any other node its silence means that the node is lost."""
+        node = self._plan.head
+        age = now - fold.heard_at.get(node, now)
+        if age > SILENT_AFTER_S and "agent" not in run.troubles:
+            event = events.write("agent.silent", f"no report for {age:.1f} s", host=node)
+            yield AgentSilent(id=event, node=node, age_s=age)
 
     def _progress(self, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
         age = now - self._moved_at

@@ -18,8 +18,9 @@ from runtime.checkpoint.store import verify
 from runtime.contract.paths import RunPaths
 from runtime.control import checkpoints
 from runtime.control.checkpoints import CheckpointDesk
+from runtime.control.counted import Base
 from runtime.control.event_log import EventLog
-from runtime.control.fold import Base, Fold
+from runtime.control.fold import Fold
 from runtime.control.orphan_record import OrphanRecord
 from runtime.control.run_state import CheckpointFailed, CheckpointWritten
 

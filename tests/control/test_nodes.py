@@ -111,6 +111,6 @@ def test_whatever_happens_every_loss_ends_in_one_return_or_renewal(story: list[t
 @pytest.mark.parametrize("limit_s", [0.5, 2.5, 20.0])
 def test_the_limit_is_the_jobs(limit_s: float) -> None:
     node = Node(name="tj2", limit_s=limit_s)
-    node, changes = play((0.0, here()), *ticks(0.25, 40), node=node)
+    node, _ = play((0.0, here()), *ticks(0.25, 40), node=node)
     assert node.lost_at is not None
     assert limit_s < node.lost_at <= limit_s + 0.25
