@@ -35,6 +35,7 @@ class RunRecord(View):
     attempt: int = 1
     resumed_from: str | None = None  #: the checkpoint folder this attempt started from
     nodes: tuple[NodeRecord, ...] = ()  #: empty for a run on the operator's machine alone
+    former: tuple[NodeRecord, ...] = ()  #: nodes of earlier attempts that take no part now, but may hold checkpoints
     head: str | None = None  #: the node with the coordinator, where there are nodes
     endpoint: str | None = None  #: where its coordinator listens for the agents of other nodes
 

@@ -12,8 +12,9 @@ from typer.core import TyperCommand
 
 from runtime.contract.shape import Shape as ShapeType
 from runtime.contract.states import RunState
+from tianjictl.cli.inventory_input import chosen_hosts
 from tianjictl.cli.launch import report_up
-from tianjictl.cli.options import Detach, Json, OptionalRun, Oversubscribe, Shape, Yes, confirm
+from tianjictl.cli.options import Detach, Inventory, Json, OptionalRun, Oversubscribe, Shape, Yes, confirm
 from tianjictl.cli.progress import Progress
 from tianjictl.errors import CheckpointProblem, Locked, UsageProblem
 from tianjictl.launching.agent import AgentProcess
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.contract.plan import Plan
+    from tianjictl.hosts.types import Inventory as Hosts
 
 _FLAG = "--from-checkpoint"
 _LEAVE_WITHIN_S = 5.0  #: a run that has noted its end needs a moment to let go of everything
@@ -55,6 +57,10 @@ def resume(
         typer.Option(_FLAG, metavar="[latest|STEP|PATH]", help="Which checkpoint; latest if the value is left out."),
     ] = None,
     shape: Shape = None,
+    inventory: Inventory = None,
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="H", help="The host that runs the coordinator from now on.")
+    ] = None,
     oversubscribe: Oversubscribe = False,
     yes: Yes = False,
     detach: Detach = False,
@@ -63,10 +69,16 @@ def resume(
     """Continue a run from a checkpoint: counters, schedules, optimiser and replay go on where they were.
 
     The newest undamaged checkpoint is taken; damaged ones are passed over and named. Nothing starts from scratch.
+    Of a run over hosts it is the newest on any of them; hosts that cannot be reached are left out and named.
     """
     if from_checkpoint is None:
         raise UsageProblem("resume continues from a checkpoint: say which", hint=f"tianjictl resume RUN {_FLAG} latest")
     found = find_run(run)
+    hosts = chosen_hosts(inventory) if inventory is not None else None
+    if hosts is not None or found.nodes:
+        return _resume_over(found, hosts, from_checkpoint, shape, oversubscribe, head, yes, detach, json)
+    if head is not None:
+        raise UsageProblem(f"--head: {found.run_id} runs on this machine alone", hint="name hosts: -i INVENTORY")
     _refuse_if_alive(found)
     _ask_if_completed(found, yes=yes)
     began = time.monotonic()
@@ -91,6 +103,39 @@ def resume(
     return report_up(again, plan, time.monotonic() - began, command="resume", detach=detach, json=json)
 
 
+def _resume_over(
+    found: Run,
+    hosts: Hosts | None,
+    wanted: str,
+    shape: str | None,
+    oversubscribe: bool,
+    head: str | None,
+    yes: bool,
+    detach: bool,
+    json: bool,
+) -> int:
+    """The same over hosts: those of the inventory, else those that the run had."""
+    from tianjictl.cli.main import installed_version
+    from tianjictl.launching.cluster_resume import Resume
+
+    if found.record is None:
+        raise CheckpointProblem(f"{found.paths.record} is missing or unreadable: the attempt cannot be counted")
+    _check_shape(shape)
+    _ask_if_completed(found, yes=yes)
+    began = time.monotonic()
+    with Progress("reaching the hosts") as progress:
+        resuming = Resume(found, hosts, shape=shape, oversubscribe=oversubscribe, head=head, progress=progress.keep)
+        run, plan, _ = resuming.go(wanted, argv=sys.argv, version=installed_version())
+    return report_up(run, plan, time.monotonic() - began, command="resume", detach=detach, json=json)
+
+
+def _check_shape(shape: str | None) -> None:
+    try:
+        ShapeType.parse(shape or "L1A1")
+    except ValueError as error:
+        raise UsageProblem(f"--shape: {error}") from error
+
+
 def _bring_up(run: Run, agent: AgentProcess, chosen: CheckpointView, progress: Callable[[str], None]) -> None:
     bring_up(run, agent, resume_from=Path(chosen.path), progress=progress)
 
@@ -109,10 +154,7 @@ def _plan(
     """The run's own plan, or a new one of its job where another shape is asked for."""
     old = plan_of(run)
     wanted = shape or old.shape
-    try:
-        ShapeType.parse(wanted)
-    except ValueError as error:
-        raise UsageProblem(f"--shape: {error}") from error
+    _check_shape(wanted)
     if wanted == old.shape and not oversubscribe:
         return old
     from tianjictl.launching.local_plan import plan_for_this_machine

@@ -78,11 +78,12 @@ def start_node(run: Run, host_name: str, progress: Callable[[str], None]) -> Non
         except BaseException as error:
             with deaf_to_ctrl_c():
                 left = take_down(fleet, run.run_id, [node], progress, whole=False)
-                kept = forget(fleet, run, [node])
+                for line in forget(fleet, run, [node]):
+                    progress(line)
             if not isinstance(error, TianjiError):
                 raise
             told = of_all({host_name: error})
-            told.details = (*told.details, *left, *kept)
+            told.details = (*told.details, *left)
             raise told from error
     started = [each.model_copy(update={"started": True}) if each.name == host_name else each for each in run.nodes]
     note_nodes(run, started, head.name, run.record.endpoint)

@@ -145,15 +145,16 @@ def _undo(fleet: Fleet, run: Run, error: BaseException, progress: Callable[[str]
     interrupted = isinstance(error, Interrupted) or not isinstance(error, Exception)
     access.close_all()
     left = take_down(fleet, run.run_id, run.nodes, progress)
-    kept = forget(fleet, run, run.nodes)
+    for line in forget(fleet, run, run.nodes):
+        progress(line)
     if interrupted:
         note_the_end(run, RunState.STOPPED, "interrupted while it was being started", replace=True)
         told = f"interrupted; what had been started of {run.run_id} is taken down again"
-        raise Interrupted(told, details=(*left, *kept)) from None
+        raise Interrupted(told, details=tuple(left)) from None
     why = error.message if isinstance(error, TianjiError) else f"{type(error).__name__}: {error}"
     note_the_end(run, RunState.FAILED, f"could not be started: {why.partition(chr(10))[0]}", replace=True)
     if isinstance(error, TianjiError):
-        error.details = (*error.details, *(left or ["nothing of it is left running on any node"]), *kept)
+        error.details = (*error.details, *left)
 
 
 def _files_of(run: Run) -> dict[str, bytes]:

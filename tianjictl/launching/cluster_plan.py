@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from runtime.contract.plan import Fingerprints, HostPlan
@@ -14,10 +17,11 @@ from tianjictl.planning.build import make_plan
 from tianjictl.planning.over_hosts import NodeProblem, plan_over
 from tianjictl.planning.problem import host_problem, make_problem, rates_of
 from tianjictl.profiling.networks import choose_networks
-from tianjictl.profiling.nodes import look_at
+from tianjictl.profiling.nodes import beside, limited, look_at
 from tianjictl.profiling.probing import EnvProbe
 from tianjictl.profiling.profile import digest_of, inventory_digest, job_digest
 from tianjictl.profiling.rates import known_rates
+from tianjictl.profiling.remote_facts import node_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -121,6 +125,41 @@ def host_plan(node: NodeFacts, network: str | None) -> HostPlan:
         ports=host.ports,
         wan=host.link == "wan",
     )
+
+
+def joining_host(host: Host, connection: Connection, plan: Plan, others: Sequence[Host]) -> HostPlan:
+    """What a living run's plan must say of a host that joins it; `others` are the hosts of its nodes.
+
+    A node more on this machine gets the cores that no other node of the run has there, or else a part of all of them.
+    UsageProblem where the host has no address in the run's network, or is a node of the run already.
+    """
+    if any(host.name == other.name for other in others):
+        raise UsageProblem(f"{host.name} is a node of this run already", hint="tianjictl scale RUN SHAPE uses it")
+    found = node_facts(connection, host, operator_python=sys.executable)
+    if host.connection == "local":
+        mine = [plan.host(other.name) for other in others if other.connection == "local" and _has(plan, other.name)]
+        found = replace(found, facts=beside(found.facts, [set(node.cores) for node in mine]))
+    found = limited(found)
+    network = host.network or _network_towards(found, plan)
+    inside = network is None or any(address.inside(network) for address in found.network.addresses)
+    if not inside:
+        has = ", ".join(map(str, found.network.addresses)) or "no address"
+        why = f"{host.name}: it has no address in {network}, the network of this run; its addresses: {has}"
+        raise UsageProblem(why, hint=f"set tianji_network of {host.name}")
+    return host_plan(found, network)
+
+
+def _has(plan: Plan, node: str) -> bool:
+    return any(host.name == node for host in plan.hosts)
+
+
+def _network_towards(node: NodeFacts, plan: Plan) -> str | None:
+    """The head's network if the host has an address there, else that from which the route leads to it."""
+    there = plan.host(plan.head).network
+    if there is None or any(address.inside(there) for address in node.network.addresses):
+        return there
+    way = node.network.towards(str(ip_network(there).network_address))
+    return there if way is None or way.loopback else way.network
 
 
 def nodes_digest(nodes: Sequence[NodeFacts], networks: Mapping[str, str | None]) -> str:

@@ -38,7 +38,8 @@ _LOOK_S = 1.0  #: how long one look for the answer lasts, and so how soon a laun
 _UNPACK = """umask 077
 trap 'rm -f -- "$2"' EXIT
 [ "$3" = fresh ] && rm -rf -- "$1/keys" "$1/plan.json"
-mkdir -p -- "$1/logs" "$1/checkpoints" && rm -f -- "$1/answer.json" && tar -xzof "$2" -C "$1"
+[ ! -e "$1/completed.json" ] || mv -f -- "$1/completed.json" "$1/completed.earlier.json"
+mkdir -p -- "$1/logs" "$1/checkpoints" && rm -f -- "$1/answer.json" "$1/view.json" && tar -xzomf "$2" -C "$1"
 """
 # $1 the answer's file, $2 pid, $3 start time, $4 tenths of a second. 0: answered, 1: not yet, 2: the agent is gone
 _ANSWER = """tj_there() {

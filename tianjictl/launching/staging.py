@@ -21,7 +21,7 @@ _WITHIN_S = 120.0
 _UNPACK = """umask 077
 tj_new="$1/.$2.$$"
 trap 'rm -rf -- "$tj_new"; rm -f -- "$3"' EXIT
-mkdir -p -- "$tj_new" && tar -xzof "$3" -C "$tj_new" || exit 1
+mkdir -p -- "$tj_new" && tar -xzomf "$3" -C "$tj_new" || exit 1
 [ -d "$1/$2" ] || mv -- "$tj_new" "$1/$2" || [ -d "$1/$2" ]
 """
 

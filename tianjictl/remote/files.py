@@ -13,7 +13,7 @@ from tianjictl.remote.failures import RemoteFileProblem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tianjictl.remote.base import Completed
+    from tianjictl.remote.base import Completed, Connection
 
 CHUNK = 1 << 18
 _HOME = """case "$1" in "~/"*) tj_path="$HOME/${1#??}" ;; *) tj_path=$1 ;; esac
@@ -32,6 +32,25 @@ chmod "$3" "$tj_new" && mv -f -- "$tj_new" "$tj_path"
 """
 )
 GET = _HOME + 'exec cat -- "$tj_path"\n'
+#: $1 file, $2 number of the first byte, counted from 1, $3 how many
+_GET_PART = _HOME + 'tail -c "+$2" -- "$tj_path" | head -c "$3"; [ -r "$tj_path" ]\n'
+PART = 64 << 20  #: bytes fetched at a time
+
+
+def fetch(connection: Connection, source: str, target: Path, *, timeout_s: float = 120.0, part: int = PART) -> int:
+    """Bring a file of any size from a host into `target` here, part by part; its bytes.
+
+    `timeout_s` is for each part. RemoteFileProblem where it cannot be read; what has arrived by then is left.
+    """
+    arrived = 0
+    with target.open("wb") as file:
+        while True:
+            done = connection.run(_GET_PART, source, str(arrived + 1), str(part), timeout_s=timeout_s)
+            check(done, connection.host, source)
+            file.write(done.out)
+            arrived += len(done.out)
+            if len(done.out) < part:
+                return arrived
 
 
 def put_arguments(size: int, target: str, mode: int, nonce: str) -> tuple[str, ...]:
