@@ -72,11 +72,11 @@ def test_a_message_that_is_not_of_such_slots_is_refused() -> None:
         other.decode(message, 3)
 
 
-def test_measured_numbers_take_two_thirds_of_what_compression_alone_makes_of_them() -> None:
+def test_measured_numbers_take_three_quarters_of_what_compression_alone_makes_of_them() -> None:
     spec = RingSpec("walk", Layout((Field("obs", "float32", (32, 64, 4)), Field("action", "int64", (32, 64)))), 2)
     slot, rng = np.zeros(spec.stride, np.uint8), np.random.default_rng(0)
     views = spec.layout.views(memoryview(slot), SLOT_HEADER_BYTES)
     views["obs"][:] = np.cumsum(rng.normal(scale=0.02, size=(32, 64, 4)), axis=0)
     views["action"][:] = rng.integers(0, 2, (32, 64))
     alone = len(compress(memoryview(slot)))
-    assert len(SlotCodec(spec).encode(memoryview(slot))) < 0.67 * alone
+    assert len(SlotCodec(spec).encode(memoryview(slot))) < 0.75 * alone
