@@ -81,7 +81,7 @@ def test_a_link_that_is_cut_for_ten_seconds_costs_no_component_and_no_sample(
         pretend_hosts.mend(number)
         after = watcher.until(
             lambda look: look.at > cut + 10 and look.view["state"] == "running"
-            and {link["state"] for link in look.view["links"]} == {"up"},
+            and look.linked,
             "it is whole again", 20,
         )  # fmt: skip
         assert {c["name"]: c["pid"] for c in after.view["components"] if c["role"] != "courier"} == pids
@@ -124,7 +124,7 @@ def test_a_killed_courier_is_replaced_and_nothing_is_lost(pretend_hosts: Pretend
         kill_one(pretend_hosts, number, run, "runtime.courier")
         after = watcher.until(
             lambda look: look.at > killed + 1 and look.view["state"] == "running"
-            and {link["state"] for link in look.view["links"]} == {"up"},
+            and look.linked,
             "the link is up again", 15,
         )  # fmt: skip
         assert watcher.longest_gap_s(killed - 1) < 1.0

@@ -90,6 +90,11 @@ class Look:
         rest = s["consumed"] + s["dropped_stale"] + s["dropped_other"] + s["in_flight"]
         return bool(s["produced"] == rest)
 
+    @property
+    def linked(self) -> bool:
+        """Whether every link that the run needs is up."""
+        return {link["state"] for link in self.view["links"]} == {"up"}
+
     def states(self) -> dict[str, str]:
         return {c["name"]: c["state"] for c in self.view["components"]}
 
