@@ -136,6 +136,19 @@ def test_who_is_forked_after_a_revision_has_its_memory(node: Node) -> None:
     assert node.steady("actor-0")
 
 
+def test_a_forkserver_keeps_nothing_of_those_who_came_and_went(node: Node) -> None:
+    held = Path(f"/proc/{node.forks.pid}/fd")
+    for name in ("learner-0", "actor-0"):
+        node.spawn(name)
+    before = len(list(held.iterdir()))
+    for attempt in range(1, 6):
+        node.revise(MORE)
+        os.kill(node.spawn("actor-1", attempt), HAND_OVER)
+        node.forks.receive()
+        node.revise(PLAN)
+    node.wait(lambda: len(list(held.iterdir())) == before)
+
+
 def two_nodes(folder: Path) -> Node:
     """The second of two nodes, with an order for its agent."""
     plan = plan_over(placed("learner-0", "n1"), placed("buffer-0", "n1"), placed("actor-0", "n2"))
