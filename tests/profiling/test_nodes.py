@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from runtime.contract.plan import HostPlan
+from support.plans import make_job, make_plan
 from support.ssh_servers import Server
 from tianjictl.errors import TianjiError, UsageProblem
 from tianjictl.hosts.types import Host, Inventory
-from tianjictl.launching.cluster_plan import head_of, is_this_machine
+from tianjictl.launching.cluster_plan import head_of, is_this_machine, joining_host
 from tianjictl.profiling.facts.cpus import Core, CpuFacts
 from tianjictl.profiling.facts.network import NetworkFacts
 from tianjictl.profiling.local import local_facts
-from tianjictl.profiling.nodes import limited, look_at, part_of, shared_out
+from tianjictl.profiling.nodes import beside, limited, look_at, part_of, shared_out
 from tianjictl.profiling.remote_facts import NodeFacts, node_facts
 from tianjictl.remote.base import Completed
 from tianjictl.remote.fake import FakeConnection
@@ -158,6 +160,28 @@ def test_a_quota_is_shared_out_too_and_hosts_elsewhere_keep_all_they_have() -> N
     n1, n2, elsewhere = shared_out([made("n1", 4, quota=3.0), made("n2", 4, quota=3.0), far])
     assert n1.facts.cpu.capacity + n2.facts.cpu.capacity == pytest.approx(3.0)
     assert elsewhere is far
+
+
+def test_a_node_more_on_this_machine_gets_what_the_others_do_not_have() -> None:
+    facts = made(count=4).facts
+    assert beside(facts, [{0, 1}, {2}]).cpu.usable == (3,)
+    assert beside(facts, []) is facts
+    assert set(beside(facts, [{0, 1}, {2, 3}]).cpu.usable) < {0, 1, 2, 3}
+
+
+def test_a_host_that_joins_a_run_takes_its_network_and_is_no_node_of_it_yet() -> None:
+    plan = make_plan(make_job()).model_copy(
+        update={"hosts": (HostPlan(name="head", cores=(0,), network="127.0.0.0/8"),)}
+    )
+    with LocalConnection("n2") as connection:
+        made_host = joining_host(local("n2"), connection, plan, [local("head")])
+        assert (made_host.name, made_host.network) == ("n2", "127.0.0.0/8")
+        if len(local_facts().cpu.usable) > 1:
+            assert 0 not in made_host.cores
+        with pytest.raises(UsageProblem, match="n2 is a node of this run already"):
+            joining_host(local("n2"), connection, plan, [local("head"), local("n2")])
+        with pytest.raises(UsageProblem, match=r"n2: it has no address in 203\.0\.113\.0/24"):
+            joining_host(local("n2", network="203.0.113.0/24"), connection, plan, [])
 
 
 def test_cores_that_are_left_to_others_are_not_used() -> None:

@@ -15,6 +15,7 @@ from tianjictl.errors import UsageProblem
 from tianjictl.launching.cluster_launch import launch_over
 from tianjictl.launching.cluster_plan import plan_for
 from tianjictl.launching.fleet import Fleet, of_all
+from tianjictl.launching.stale import check_hosts_still_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,7 +84,12 @@ def _planner(
         if wanted.env or wanted.algo or wanted.overrides or wanted.shape or wanted.oversubscribe or wanted.profile:
             raise UsageProblem(f"{wanted.path} is a finished plan: options that change the job do not go with it")
         saved = _saved(hosts, wanted.path)
-        return saved.job, lambda _progress: lambda _connections: saved
+
+        def checked(connections: Mapping[str, Connection]) -> Plan:
+            check_hosts_still_valid(saved, hosts, connections)
+            return saved
+
+        return saved.job, lambda _progress: checked
     job = wanted.job()
 
     def make(progress: Callable[[str], None]) -> Callable[[Mapping[str, Connection]], Plan]:

@@ -13,6 +13,7 @@ from tianjictl.remote.fanout import Err, Limits, Ok, fan_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from tianjictl.hosts.types import Host
     from tianjictl.profiling.facts.cpus import Core, CpuFacts
@@ -86,6 +87,17 @@ def part_of(facts: HostFacts, index: int, parts: int) -> HostFacts:
     part = cpu.capacity * len(mine) / max(len(cores), parts)
     memory = facts.memory.model_copy(update={"limit_bytes": facts.memory.limit_bytes // parts})
     return facts.model_copy(update={"cpu": _only(cpu, mine, part), "memory": memory})
+
+
+def beside(facts: HostFacts, taken: Sequence[AbstractSet[int]]) -> HostFacts:
+    """What a machine has for one node more, where nodes with these CPUs are there: the rest, or a part like theirs."""
+    free = [core for core in facts.cpu.usable_cores if not any(core.cpu in cpus for cpus in taken)]
+    if not taken:
+        return facts
+    if not free:
+        return part_of(facts, len(taken), len(taken) + 1)
+    share_of_time = facts.cpu.capacity * len(free) / len(facts.cpu.usable)
+    return facts.model_copy(update={"cpu": _only(facts.cpu, free, share_of_time)})
 
 
 def limited(node: NodeFacts) -> NodeFacts:
