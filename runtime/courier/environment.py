@@ -21,8 +21,8 @@ def mpi_environment(
     """Variables to add to a courier's environment.
 
     `interface` is the network device to use, such as "eth0"; `ports` the first and the last TCP port to listen on.
-    With `rdma` libfabric chooses among all of its providers, else TCP is taken. `abi` names the MPI library that mpi4py
-    loads in place of the one beside it.
+    With `rdma` libfabric chooses among all of its providers, else TCP is taken. `abi` is the MPI library that mpi4py
+    loads in place of the one beside it: its file or folder, or, where it is found anyway, its kind, such as "mpich".
 
     The ofi netmod, because ucx was seen to crash when a peer dies.
     """
@@ -34,7 +34,7 @@ def mpi_environment(
     if ports is not None:
         made["FI_TCP_PORT_LOW_RANGE"], made["FI_TCP_PORT_HIGH_RANGE"] = map(str, ports)
     if abi is not None:
-        made["MPI4PY_MPIABI"] = abi
+        made["MPI4PY_LIBMPI" if "/" in abi else "MPI4PY_MPIABI"] = abi
     return made
 
 

@@ -42,6 +42,11 @@ def listening(pid: int) -> set[tuple[str, int]]:
     return found
 
 
+def maps(pid: int) -> list[str]:
+    """What a process has in its memory, a line each, ending with its file."""
+    return Path(f"/proc/{pid}/maps").read_text().splitlines()
+
+
 def test_joined_couriers_listen_on_their_interface_and_in_their_ports_only(courier: Start) -> None:
     ports = (42_710, 42_719)
     a, b = courier("a", ports=ports), courier("b", ports=ports)
@@ -72,7 +77,7 @@ def test_a_courier_has_no_other_process_beside_it(courier: Start) -> None:
 def test_a_killed_courier_leaves_no_shared_memory_behind(courier: Start) -> None:
     before = set(Path("/dev/shm").glob("mpich_shm_*"))
     a = courier("a")
-    mapped = [line for line in Path(f"/proc/{a.pid}/maps").read_text().splitlines() if "/dev/shm/mpich_shm_" in line]
+    mapped = [line for line in maps(a.pid) if "/dev/shm/mpich_shm_" in line]
     a.kill()
     made = {line.split()[5] for line in mapped}
     assert made, "MPICH has no such memory any more, so this test sees nothing"
@@ -87,6 +92,20 @@ def test_a_launcher_is_used_where_one_is_wanted_and_such_a_courier_joins_one_wit
     assert a.pid != a.process.pid
     join(a, b)
     until(lambda: all(one.view().links[0].up for one in (a, b)), "the link is up")
+
+
+def test_another_mpi_library_is_taken_where_one_is_named(courier: Start, tmp_path: Path) -> None:
+    own = next(Path(line.split()[5]) for line in maps(courier("a").pid) if "/libmpi.so" in line)
+    site = tmp_path / "site" / own.name
+    site.parent.mkdir()
+    site.write_bytes(own.read_bytes())
+    for beside in own.parent.iterdir():  # where the library looks for what it needs
+        if beside.is_dir() and beside.name.startswith("mpi"):
+            (site.parent / beside.name).symlink_to(beside)
+    b = courier("b", abi=str(site))
+    assert any(line.endswith(str(site)) for line in maps(b.pid))
+    assert not any(line.endswith(str(own)) for line in maps(b.pid))
+    assert b.view().library.startswith("MPICH")
 
 
 def test_what_a_launcher_left_in_the_environment_does_not_confuse_a_courier(
