@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runtime.contract.files import write_whole
-from runtime.contract.states import RunState
+from runtime.contract.states import TERMINAL_RUN_STATES, RunState
 from tianjictl.errors import Interrupted, TianjiError
 from tianjictl.launching.fleet import Fleet, of_all
 from tianjictl.launching.folder import bytes_needed, new_run
@@ -118,7 +118,9 @@ def bring_up(
         endpoint = start_head(fleet, head, start, _files_of(run), progress)
         access.lend(run, head, fleet.connections[head.name])
         start_others(fleet, head, [node for node in run.nodes if node != head], start, endpoint, progress)
-        wait_until_up(run, lambda: False, progress=progress, deadline=time.monotonic() + UP_WITHIN_S)
+        view = wait_until_up(run, lambda: False, progress=progress, deadline=time.monotonic() + UP_WITHIN_S)
+        if view.state in TERMINAL_RUN_STATES:  # so short a run that some agents have come too late for it
+            take_down(fleet, run.run_id, run.nodes, progress)
         return note_nodes(run, [node.model_copy(update={"started": True}) for node in run.nodes], plan.head, endpoint)
     except BaseException as error:
         with deaf_to_ctrl_c():  # everything below has a deadline, and half of it would be worse than none

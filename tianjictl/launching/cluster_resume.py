@@ -171,12 +171,12 @@ class Resume:
         version: str,
     ) -> Run:
         run = self._run
-        source = found.view.path if found.node is None else f"{found.node.name}:{found.view.path}"
-        again = begin_attempt(run, plan, resumed_from=source, argv=argv, version=version)
         nodes = [
-            record_of(fleet.hosts[host.name], checks[host.name], again, head=host.name == plan.head)
+            record_of(fleet.hosts[host.name], checks[host.name], run, head=host.name == plan.head)
             for host in plan.hosts
         ]
+        there = RunPaths(Path(nodes[0].folder)).checkpoints / found.name  # the coordinator looks for it at the head
+        again = begin_attempt(run, plan, resumed_from=there, argv=argv, version=version)
         assert again.record is not None
         taking_part = {node.name for node in nodes}
         former = tuple(node for name, node in self._known.items() if name not in taking_part)

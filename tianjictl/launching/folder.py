@@ -109,7 +109,7 @@ def _fill(paths: RunPaths, plan: Plan, record: RunRecord) -> None:
     write_whole(paths.record, record.model_dump_json(indent=2) + "\n")
 
 
-def begin_attempt(run: Run, plan: Plan, *, resumed_from: Path | str, argv: Sequence[str], version: str) -> Run:
+def begin_attempt(run: Run, plan: Plan, *, resumed_from: Path, argv: Sequence[str], version: str) -> Run:
     """Rewrite the folder for the next attempt: new plan and record; how the last attempt ended is kept beside it."""
     assert run.record is not None
     completion = run.paths.completion
