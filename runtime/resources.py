@@ -121,6 +121,10 @@ class Resources:
             self._segments[name] = Segment.attach(self._unmapped.pop(name), name)
         return self._segments[name]
 
+    def holds(self, name: str) -> bool:
+        """Whether there is such a segment."""
+        return name in self._segments or name in self._unmapped
+
     def event(self, name: str) -> EventFd:
         if name in self._unused_events:
             self._events[name] = EventFd(self._unused_events.pop(name))

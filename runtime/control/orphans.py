@@ -59,7 +59,7 @@ def _save_and_see_out(
     blocks = {
         placement.name: StatsBlock(resources.segment(block_of(placement.name)))
         for placement in plan.on(run.node)
-        if placement.role in (Role.LEARNER, Role.BUFFER)
+        if placement.role in (Role.LEARNER, Role.BUFFER) and resources.holds(block_of(placement.name))
     }
     whole = _wait_until(
         lambda: all(block.checkpoint_done >= step for block in blocks.values()),

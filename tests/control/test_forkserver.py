@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from runtime.checkpoint.names import partial_folder
 from runtime.components.driver import HAND_OVER, REPLACED, ExitReport
 from runtime.contract.order import AgentOrder
 from runtime.contract.paths import RunPaths
@@ -20,6 +21,7 @@ from runtime.contract.states import PHASES, Phase
 from runtime.control import fork_protocol as fork
 from runtime.control import second_life
 from runtime.control.fork_client import ForkClient
+from runtime.control.orphan_record import read_orphan_record
 from runtime.memory.block import StatsBlock
 from runtime.memory.board import BoardReader
 from runtime.memory.control import Command, ControlBlock
@@ -147,6 +149,25 @@ def test_a_forkserver_keeps_nothing_of_those_who_came_and_went(node: Node) -> No
         node.forks.receive()
         node.revise(PLAN)
     node.wait(lambda: len(list(held.iterdir())) == before)
+
+
+def test_the_guardian_of_the_head_saves_also_where_the_plan_is_ahead_of_the_memory(tmp_path: Path) -> None:
+    node = Node(tmp_path, PLAN, "n1")
+    for name in ("learner-0", "buffer-0", "actor-0"):
+        node.spawn(name)
+    node.wait(lambda: node.block("learner-0").get("updates") >= 1)
+    grown = plan_over(*PLAN.placements, placed("learner-1", "n1", 1), placed("buffer-1", "n1", 1), revision=2)
+    node.paths.plan.write_text(grown.model_dump_json())
+    node.die()
+    assert node.forks._process.wait(30.0) == 0
+    record = read_orphan_record(node.paths.orphaned)
+    assert record is not None
+    assert record.step is not None
+    assert {path.stem for path in partial_folder(node.paths.checkpoints, record.step).glob("*.json")} >= {
+        "learner-0",
+        "buffer-0",
+    }
+    node.resources.close()
 
 
 def two_nodes(folder: Path) -> Node:

@@ -15,7 +15,10 @@ from runtime.contract.paths import RunPaths
 from runtime.contract.states import Role
 from runtime.in_process import InProcessRun
 from runtime.memory.ring import read_ledger
+from support.many_nodes import placed, plan_over
 from support.plans import make_job, make_plan
+
+PAIR = (Role.LEARNER, Role.BUFFER)
 
 FAST: dict[str, dict[str, Any]] = {
     "ppo": {"algorithm": {"learning_rate": 3e-3}},
@@ -108,6 +111,17 @@ def test_strict_samples_are_never_older_than_the_policy_that_is_trained(tmp_path
     run = start(tmp_path / "run", "ppo", "L1A2", dependencies="strict")
     train(run, 8)
     assert run.assembly.block("learner-0").lag_histogram[1:].sum() == 0
+    run.stop()
+
+
+def test_a_plan_over_several_nodes_runs_in_one_thread_too(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    paths.root.mkdir()
+    groups = [placed(f"{role}-{group}", host, group) for group, host in ((0, "n1"), (1, "n2")) for role in PAIR]
+    run = InProcessRun(plan_over(*groups, placed("actor-0", "n2"), placed("actor-1", "n3", 1)), paths)
+    run.start()
+    train(run, 6)
+    assert run.assembly.control.global_env_steps > 0
     run.stop()
 
 
