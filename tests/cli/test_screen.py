@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console, Group
 
 from runtime.contract.states import ComponentState, RunState
-from runtime.contract.view import Bottleneck
+from runtime.contract.view import Bottleneck, HostView, LinkView
 from tianjictl.cli.screen import fitting, screen
 from tianjictl.runs.client import Picture, nobody_there
 
@@ -152,3 +152,37 @@ def test_lines_that_stay_never_share_a_line_with_the_spinner(run, terminal):
     lines = terminal("resume", "--from-checkpoint").rest()
     for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "\r", lines)):
         assert "error:" not in line or line.startswith("error:")
+
+
+def test_hosts_and_links_of_a_run_over_many_nodes_are_told_with_what_is_wrong(run):
+    hosts = (
+        HostView(name="cn01", state="connected", heartbeat_age_s=0.1, cores=(0, 1, 2), head=True),
+        HostView(name="cn02", state="lost", heartbeat_age_s=4.0, clock_offset_s=-2.5, reason="not heard of for 2.5 s"),
+    )
+    links = (
+        LinkView(
+            source="cn02", target="cn01", transport="tcp", mb_per_s=12.34, state="up", wan=True, saved_bytes=3 << 20
+        ),
+        LinkView(
+            source="cn01", target="cn02", transport="tcp", mb_per_s=0, state="lost", reason="cn02 is away", joins=3
+        ),
+    )
+    view = run.view.model_copy(update={"hosts": hosts, "links": links})
+    lines = "\n".join(shown(screen(Picture(view, 0.0, live=True, ended=False), width=160), 160))
+    assert "cn01 (head) connected on CPUs 0-2, heard 0.1 s ago" in lines
+    assert "cn02 lost, heard 4.0 s ago, its clock 2.5 s behind: not heard of for 2.5 s" in lines
+    assert "cn02 → cn01 up, tcp 12.3 MB/s, wan, 3 MiB saved" in lines
+    assert "cn01 → cn02 lost, tcp, joined 3 times: cn02 is away" in lines
+
+
+def test_of_many_links_only_those_with_something_to_tell_have_a_line(run):
+    links = tuple(
+        LinkView(source=f"n{n}", target="n0", transport="tcp", mb_per_s=2.0, state="up" if n != 4 else "joining")
+        for n in range(1, 9)
+    )
+    view = run.view.model_copy(update={"links": links})
+    lines = [line for line in shown(screen(Picture(view, 0.0, live=True, ended=False))) if line.startswith("link")]
+    assert [line.split(maxsplit=1)[1].rstrip() for line in lines] == [
+        "n4 → n0 joining, tcp",
+        "7 more are up by tcp, 14.0 MB/s in all",
+    ]

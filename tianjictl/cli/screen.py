@@ -36,6 +36,7 @@ _COMPONENT_STYLE = {
 }
 RECENT_EVENTS = 8
 _ANY_WIDTH = 1 << 30
+_MOST_LINKS = 6  #: that are shown one by one whatever there is to say of them
 _NOTHING_TO_TELL = "working"  #: the reason of a component that simply runs
 
 
@@ -136,11 +137,41 @@ def _facts(picture: Picture) -> Iterator[tuple[str, str]]:
     )
     yield "bottleneck", _bottleneck(view)
     yield "checkpoint", _checkpoint(picture)
-    for host in view.hosts:
+    yield from _hosts(picture)
+    yield from _links(view)
+
+
+def _hosts(picture: Picture) -> Iterator[tuple[str, str]]:
+    for host in picture.view.hosts:
         heard = f", heard {age(host.heartbeat_age_s + _older(picture))}" if host.heartbeat_age_s is not None else ""
-        yield "host", f"{host.name} {host.state}{heard}"
-    for link in view.links:
-        yield "link", f"{link.source} → {link.target} {link.transport} {link.mb_per_s:.0f} MB/s {link.state}"
+        offset = host.clock_offset_s
+        clock = (
+            f", its clock {abs(offset):.1f} s {'ahead' if offset > 0 else 'behind'}"
+            if offset and abs(offset) > 1
+            else ""
+        )
+        where = f" on CPUs {cores(host.cores)}" if host.cores else ""
+        head = " (head)" if host.head and len(picture.view.hosts) > 1 else ""
+        why = f": {host.reason}" if host.reason else ""
+        yield "host", f"{host.name}{head} {host.state}{where}{heard}{clock}{why}"
+
+
+def _links(view: RunView) -> Iterator[tuple[str, str]]:
+    """Each direction in a line; of many, only those with something to tell, and the others together."""
+    told = [link for link in view.links if link.state != "up" or link.reason]
+    up = [link for link in view.links if link not in told]
+    if len(view.links) <= _MOST_LINKS:
+        told, up = list(view.links), []
+    for link in told:
+        wan = ", wan" if link.wan else ""
+        saved = f", {size(link.saved_bytes)} saved" if link.saved_bytes else ""
+        again = f", joined {link.joins} times" if link.joins > 1 else ""
+        why = f": {link.reason}" if link.reason else ""
+        how = f"{link.transport} {link.mb_per_s:.1f} MB/s" if link.state == "up" else link.transport
+        yield "link", f"{link.source} → {link.target} {link.state}, {how}{wan}{saved}{again}{why}"
+    if up:
+        by = ", ".join(sorted({link.transport for link in up}))
+        yield "links", f"{len(up)} more are up by {by}, {sum(link.mb_per_s for link in up):.1f} MB/s in all"
 
 
 def _rates(view: RunView) -> str:
