@@ -186,9 +186,23 @@ def test_who_does_not_come_in_time_is_named(scaled, tianjictl, monkeypatch):
     assert "actor-4 (not there)" in err
 
 
+def test_a_run_that_is_over_is_not_scaled_but_may_be_resumed_as_another(scaled, tianjictl):
+    scaled.run.complete(RunState.COMPLETED, "475 reached")
+    code, _, err = tianjictl("scale", scaled.run.run_id, "L1A5")
+    assert code == 2
+    assert "is over (completed: 475 reached)" in err
+    assert f"hint: tianjictl resume {scaled.run.run_id} --from-checkpoint --shape L1A5" in err
+    assert scaled.asked == []
+
+
 def test_a_run_that_ends_meanwhile_is_no_success(scaled, tianjictl):
+    def fail(request: ScaleRequest) -> Reply:
+        if not request.dry_run:
+            scaled.run.complete(RunState.FAILED, "no actor is left")
+        return scaled.on_scale(request)
+
     scaled.obeys = False
-    scaled.run.complete(RunState.FAILED, "no actor is left")
+    scaled.run.on_scale = fail
     code, _, err = tianjictl("scale", scaled.run.run_id, "L1A5", "--yes")
     assert code == 6
     assert "no actor is left" in err

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _PRESENT_WITHIN_S = 60.0
 _LOOK_EVERY_S = 0.1
+_ANSWER_WITHIN_S = 10.0  #: the plan is worked out, written down and sent before the answer
 
 
 def scale(
@@ -56,6 +57,7 @@ def scale(
     added, removed = tuple(add_host or ()), tuple(remove_host or ())
     _check(shape, added, removed)
     hosts = _hosts(found, inventory) if added else None
+    _refuse_if_over(found, shape)
     with Progress("asking what would change") as progress:
         joining = _prepared(found, hosts, added, progress, dry_run=True)
         shown = _ask(found, ScaleRequest(shape=shape, add=joining, remove=removed, dry_run=True))
@@ -98,6 +100,13 @@ def _check(shape: str | None, added: tuple[str, ...], removed: tuple[str, ...]) 
         raise UsageProblem(f"{', '.join(both)}: a host cannot join and be left at once")
 
 
+def _refuse_if_over(run: Run, shape: str | None) -> None:
+    picture = observe(run)
+    if picture.ended:
+        again = f"tianjictl resume {run.run_id} --from-checkpoint" + (f" --shape {shape}" if shape else "")
+        raise UsageProblem(f"{run.run_id} is over ({picture.view.state}: {picture.view.reason})", hint=again)
+
+
 def _hosts(run: Run, path: Inventory) -> Hosts:
     """Where hosts that join are looked up: the inventory, else what the run's own record knows of its hosts."""
     from tianjictl.cli.inventory_input import chosen_hosts
@@ -124,7 +133,7 @@ def _prepared(
 
 
 def _ask(run: Run, wanted: ScaleRequest) -> Difference:
-    answer = request(run, wanted)
+    answer = request(run, wanted, timeout_s=_ANSWER_WITHIN_S)
     try:
         return Difference.model_validate(answer)
     except ValidationError as error:
