@@ -1,4 +1,4 @@
-"""`python -m runtime coordinator RUN_DIR [AGENT_PID] [--listen ADDRESS]`: coordinate an attempt of a run, or its rest."""
+"""`python -m runtime coordinator RUN_DIR [AGENT_PID] [--listen ADDRESS]`: coordinate one attempt of a run."""
 
 from __future__ import annotations
 

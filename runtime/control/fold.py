@@ -170,7 +170,7 @@ class Fold:
 
     def _close(self) -> None:
         """Count what is gone for good, and know it no more."""
-        if not self._dropped:
+        if not self._dropped and not self.ledger.closing:
             return
         self.ledger.close(self._revisions, self._forsaken)
         for name, dropped in list(self._dropped.items()):
@@ -178,7 +178,7 @@ class Fold:
                 if (report := self._reports.pop(name, None)) is not None:
                     self._past = self._past.plus(report)
                 del self._dropped[name], self._nodes[name]
-                self._forsaken.discard(name)
+        self._forsaken = {name for name in self._forsaken if name in self._nodes or self.ledger.holds(name)}
 
     # -- what follows
 

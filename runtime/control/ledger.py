@@ -132,6 +132,16 @@ class Ledger:
 
     # -- what is over
 
+    @property
+    def closing(self) -> bool:
+        """Whether there are accounts of what the plan has dropped."""
+        ways = any(way.dropped is not None for way in self._ways.values())
+        return ways or any(home.dropped is not None for home in self._homes.values())
+
+    def holds(self, name: str) -> bool:
+        """Whether this component's account, or that of the group of this learner, is still open."""
+        return name in self._ways or any(home.learner == name for home in self._homes.values())
+
     def close(self, revisions: Mapping[str, int], forsaken: Collection[str] = ()) -> None:
         """Close what was dropped and can bring nothing more.
 

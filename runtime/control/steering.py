@@ -75,8 +75,8 @@ class Steering:
     def hear(self, name: str, event: Heard, run: Run, now: float) -> list[RunEvent]:
         """A node has spoken; what that means for the run."""
         changes, effects = self.membership.heard(name, event, now)
-        self._carry_out(effects)
         found = self._follow(changes, run, now)
+        self._carry_out(effects)
         self._assign(now)
         return found
 
@@ -89,8 +89,8 @@ class Steering:
     def look(self, run: Run, view: Callable[[], RunView], now: float) -> list[RunEvent]:
         """What has become due; what that means for the run."""
         changes, effects = self.membership.tick(now)
-        self._carry_out(effects)
         found = self._follow(changes, run, now)
+        self._carry_out(effects)
         if run.state in _CHANGEABLE and not any(isinstance(event, NoLearnerLeft) for event in found):
             self._settle(now)
             self._replan(run, now)

@@ -54,6 +54,10 @@ def report(plan: Plan, node: str, *, revision: int | None = None, counters: Any 
     )  # fmt: skip
 
 
+def counts(produced: int, consumed: int = 0) -> RingLedger:
+    return RingLedger(produced=produced, consumed=consumed)
+
+
 def states(fold: Fold) -> dict[str, ComponentState]:
     return {standing.name: standing.state for standing in fold.standings(lambda _: None)}
 
@@ -128,7 +132,24 @@ def test_the_next_life_of_a_node_is_not_taken_for_the_one_before(plan: Plan) -> 
     assert fold.progress.env_steps == 400
     fold.revise(without(plan, "learner-1", "buffer-1", "actor-2", "actor-3"))
     assert fold.progress.env_steps == 400
-    assert (fold.past.env_steps, list(fold.forsaken)) == (200, [])
+    assert fold.past.env_steps == 200
+
+
+def test_what_was_lost_with_a_node_is_written_off_once_the_others_have_dropped_it_too(plan: Plan) -> None:
+    fold = Fold(plan, Base())
+    fold.take(report(plan, OTHER, rings={"fragments.actor-2": RingLedger(produced=500)}), 1.0)
+    rings = {"fragments.actor-2": counts(300, 300), "batches.0": counts(300, 300), "fragments.actor-1": counts(40)}
+    fold.take(report(plan, HEAD, rings=rings), 1.0)
+    fold.forsake(OTHER)
+    after = without(plan, "learner-1", "buffer-1", "actor-1", "actor-2", "actor-3")
+    fold.revise(after)
+    assert fold.samples()[0].in_flight > 0, "the head may not have said all of it yet"
+    memory = Memory.model_validate_json(fold.memory().model_dump_json())
+    for heir in (fold, Fold(after, Base(), fold.progress, memory)):
+        heir.take(report(after, HEAD), 2.0)
+        samples = heir.samples()[0]
+        assert (samples.produced, samples.dropped_other, samples.in_flight) == (540, 240, 0)
+        assert list(heir.forsaken) == []
 
 
 def test_an_end_is_complete_without_nodes_that_cannot_be_asked(plan: Plan) -> None:
