@@ -269,6 +269,8 @@ class Agent:
         if self._keeper is not None and self._keeper.look(now, self._coordinator_silent_s):
             self._outbox.log("coordinator.restarted", "the coordinator was gone and has been started again")
             self._greet()
+        if self._keeper is not None and self._keeper.ended:
+            self._leave("the coordinator has ended the run")  # it has said so, too, but words can be lost
         if self._wire.connections != self._connections:
             self._connections = self._wire.connections
             self._greeted = self._stop_asked = False  # whoever is there now may not have heard it
@@ -296,9 +298,7 @@ class Agent:
             case Stop(reason=reason):
                 self._stop(reason)
             case Shutdown(reason=reason) | Refused(reason=reason):
-                log.info("agent.leaves reason=%s", reason)
-                self._stop(reason)
-                self._over = True
+                self._leave(reason)
             case _:
                 log.warning("agent.unknown-order kind=%s", message.kind)
 
@@ -310,6 +310,11 @@ class Agent:
             self._control.base_env_steps = ack.base_env_steps
         self._control.global_env_steps = ack.env_steps
         self._control.pause = ack.paused
+
+    def _leave(self, reason: str) -> None:
+        log.info("agent.leaves reason=%s", reason)
+        self._stop(reason)
+        self._over = True
 
     def _stop(self, reason: str) -> None:
         self._assigned = None

@@ -78,6 +78,8 @@ class Coordinator:
         for peer, message, blob in self._wire.receive():
             if not self._control.over:
                 self._hear(peer, message, blob)
+            else:
+                self._hear_out(peer, message)
         self._operator.serve(ready, self._control.answer)
         if not self._control.over:
             self._look(time.monotonic())
@@ -107,12 +109,17 @@ class Coordinator:
 
     def _linger(self, timeout_s: float) -> None:
         ready = self._wire.wait(timeout_s, self._operator.descriptors())
-        now = time.monotonic()
         for peer, message, _ in self._wire.receive():
-            if isinstance(message, PartTaken):
-                self._control.copies.hear(peer, message, now)
-        self._control.copies.look((), now)
+            self._hear_out(peer, message)
+        self._control.copies.look((), time.monotonic())
         self._operator.serve(ready, self._control.answer)
+
+    def _hear_out(self, peer: str, message: AgentMessage) -> None:
+        """The run has ended, and only copies of checkpoints are under way: meanwhile agents must know that we live."""
+        if isinstance(message, PartTaken):
+            self._control.copies.hear(peer, message, time.monotonic())
+        elif isinstance(message, Report):
+            self._wire.send(peer, self._control.acknowledge(message))
 
     # -- what agents say
 

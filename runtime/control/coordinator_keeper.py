@@ -61,6 +61,11 @@ class CoordinatorKeeper:
         """Whether its process has ended."""
         return self._process.poll() is not None
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has left because the run has ended and its record is written: it says so by exit code 0."""
+        return self._process.poll() == 0
+
     def heard(self) -> None:
         """It has answered."""
         self._has_answered = True
@@ -73,6 +78,8 @@ class CoordinatorKeeper:
         if not self.gone():
             if self._has_answered and silent_s > FROZEN_AFTER_S:
                 self._process.kill()
+            return False
+        if self.ended:
             return False
         if self._gone_at is None:
             self._gone_at = now

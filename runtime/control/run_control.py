@@ -112,6 +112,10 @@ class RunControl:
         self._tell_standings(source, heard=report.node == self.steering.plan.head)
         self._judge(now)
         self._mind_exits(source)
+        return self.acknowledge(report)
+
+    def acknowledge(self, report: Report) -> Ack:
+        """The answer alone, by which an agent knows that its coordinator lives."""
         return Ack(
             sequence=report.sequence,
             env_steps=self._fold.progress.env_steps,

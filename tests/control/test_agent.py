@@ -19,6 +19,7 @@ from runtime.control import process
 from runtime.control.crew import FORKSERVER_PATIENCE_S
 from runtime.control.wire import make_keys
 from runtime.memory.block import StatsBlock
+from runtime.memory.control import Command
 from support.agent_rig import Rig
 
 NAMES = ("learner-0", "buffer-0", "actor-0")
@@ -68,6 +69,15 @@ def test_a_new_coordinator_is_told_again_that_the_run_shall_stop(rig: Rig) -> No
     assert [type(message) for message in rig.wire.sent if isinstance(message, Hello | AskStop)] == [
         AskStop, Hello, AskStop,
     ]  # fmt: skip
+
+
+def test_an_agent_leaves_with_a_coordinator_that_has_ended_the_run_even_if_it_was_not_told(rig: Rig) -> None:
+    rig.look()
+    assert not rig.agent._over
+    rig.keeper.ended = True
+    rig.look()
+    assert rig.agent._over
+    assert rig.control.command == Command.STOP
 
 
 def test_components_that_were_ordered_from_a_forkserver_that_died_are_not_waited_for(rig: Rig) -> None:

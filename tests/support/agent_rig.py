@@ -80,6 +80,7 @@ class Keeper:
     def __init__(self) -> None:
         self.restarts_now = False
         self.silences: list[float] = []
+        self.ended = False
 
     def look(self, _now: float, silent_s: float) -> bool:
         self.silences.append(silent_s)
