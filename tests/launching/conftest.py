@@ -18,7 +18,7 @@ from support import stand_in_agent
 from support.ssh_servers import SSHD, Server, Servers, make_key
 from tianjictl.cli.main import main
 from tianjictl.hosts.types import Inventory
-from tianjictl.launching import nodes, staging
+from tianjictl.launching import host_check, nodes, staging
 from tianjictl.launching.cluster_launch import launch_over
 from tianjictl.runs import access
 from tianjictl.runs.processes import send
@@ -72,6 +72,7 @@ def agents(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def behave(**modes: str) -> None:
         source = Path(stand_in_agent.__file__).read_text().replace("= {}  #: by node", f"= {modes!r}  #: by node")
         changed = staging.pack({**files, "runtime/control/agent_main.py": source.encode()})
+        monkeypatch.setattr(host_check, "MODULES", ("pydantic",))  # what stands in needs no more
         for module in (staging, nodes):
             monkeypatch.setattr(module, "runtime_archive", lambda: changed)
 

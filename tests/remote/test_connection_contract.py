@@ -203,3 +203,13 @@ def test_a_program_that_is_not_there_cannot_be_started(real, tmp_path):
 
     with pytest.raises(TianjiError, match="there is no program nowhere-to-be-found"):
         start_detached(real, ["nowhere-to-be-found"], log=str(tmp_path / "log"))
+
+
+def test_a_file_of_any_size_is_fetched_part_by_part(real, tmp_path):
+    source, target = tmp_path / "large", tmp_path / "fetched"
+    for size in (0, 999, 1000, 2500):
+        source.write_bytes(os.urandom(size))
+        assert files.fetch(real, str(source), target, part=1000) == size
+        assert target.read_bytes() == source.read_bytes()
+    with pytest.raises(RemoteFileProblem):
+        files.fetch(real, str(tmp_path / "none"), target)

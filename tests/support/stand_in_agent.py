@@ -73,7 +73,7 @@ def lead(root: Path, mode: str) -> None:
                 continue
             op = json.loads(line)["op"]
             (root / "events.jsonl").open("a").write(event(op) + "\n")
-            reply = {"step": 128} if op == "checkpoint" else view(root, plan, mode)
+            reply = checkpoint(root) if op == "checkpoint" else view(root, plan, mode)
             connection.sendall(json.dumps({"ok": True, "data": reply}).encode() + b"\n")
         if op == "stop":
             complete(root)
@@ -89,6 +89,13 @@ def view(root: Path, plan: dict[str, object], mode: str) -> dict[str, object]:
         "updated_at": datetime.now(UTC).isoformat(),
         "components": [{"name": p["name"], "role": p["role"], "host": p["host"], "state": quiet} for p in placements],
     }  # fmt: skip
+
+
+def checkpoint(root: Path) -> dict[str, object]:
+    made = root / "checkpoints" / "step-000000000128"
+    made.mkdir(exist_ok=True)
+    (made / "manifest.json").touch()
+    return {"step": 128}
 
 
 def event(op: str) -> str:
