@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -10,10 +9,12 @@ from pydantic import ValidationError
 from runtime.contract.plan import Plan
 from tianjictl.errors import TianjiError, UsageProblem
 from tianjictl.launching.cluster_launch import deaf_to_ctrl_c, needed_at, note_nodes
+from tianjictl.launching.cluster_plan import joining_host
 from tianjictl.launching.fleet import Fleet, of_all
 from tianjictl.launching.host_check import check_room, env_modules
 from tianjictl.launching.nodes import Start, check_all, fleet_of, forget, record_of, stage_all, start_others, take_down
 from tianjictl.runs.client import read_from
+from tianjictl.runs.nodes import host_of
 from tianjictl.runs.registry import Run, open_run
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from runtime.contract.plan import HostPlan
     from tianjictl.hosts.types import Host, Inventory
     from tianjictl.launching.host_check import HostCheck
-    from tianjictl.remote.base import Connection
 
 
 def add_node(
@@ -50,7 +50,7 @@ def add_node(
         check = checks[host.name]
         may_learn = not host.roles or "learner" in host.roles
         check_room(host, check, needed_at(plan, may_learn))
-        made = _host_plan(host, fleet.connections[host.name], plan)
+        made = joining_host(host, fleet.connections[host.name], plan, [host_of(node) for node in run.nodes])
         if not dry_run:
             _note(run, host, check, fleet, progress)
     return made
@@ -106,23 +106,6 @@ def _note(run: Run, host: Host, check: HostCheck, fleet: Fleet, progress: Callab
     stage_all(fleet, [node], {host.name: check}, progress)
     others = [each for each in run.nodes if each.name != host.name]
     note_nodes(run, [*others, node], run.record.head, run.record.endpoint)
-
-
-def _host_plan(host: Host, connection: Connection, plan: Plan) -> HostPlan:
-    """What a plan says of the host; UsageProblem where it has no address in the network that the run uses."""
-    from tianjictl.launching.cluster_plan import host_plan
-    from tianjictl.profiling.nodes import limited
-    from tianjictl.profiling.remote_facts import node_facts
-
-    found = limited(node_facts(connection, host, operator_python=sys.executable))
-    network = host.network or plan.host(plan.head).network
-    if network is not None and not any(address.inside(network) for address in found.network.addresses):
-        has = ", ".join(map(str, found.network.addresses)) or "no address"
-        raise UsageProblem(
-            f"{host.name} has no address in {network}, the run's network: it has {has}",
-            hint=f"set tianji_network of {host.name}",
-        )
-    return host_plan(found, network)
 
 
 def _network(run: Run, name: str) -> str | None:

@@ -131,26 +131,20 @@ def joining_host(host: Host, connection: Connection, plan: Plan, others: Sequenc
     """What a living run's plan must say of a host that joins it; `others` are the hosts of its nodes.
 
     A node more on this machine gets the cores that no other node of the run has there, or else a part of all of them.
-    UsageProblem where the host has no address in the run's network, or is a node of the run already.
+    UsageProblem where the host has no address in the run's network.
     """
-    if any(host.name == other.name for other in others):
-        raise UsageProblem(f"{host.name} is a node of this run already", hint="tianjictl scale RUN SHAPE uses it")
     found = node_facts(connection, host, operator_python=sys.executable)
     if host.connection == "local":
-        mine = [plan.host(other.name) for other in others if other.connection == "local" and _has(plan, other.name)]
-        found = replace(found, facts=beside(found.facts, [set(node.cores) for node in mine]))
+        here = {other.name for other in others if other.connection == "local"} - {host.name}
+        found = replace(found, facts=beside(found.facts, [set(n.cores) for n in plan.hosts if n.name in here]))
     found = limited(found)
     network = host.network or _network_towards(found, plan)
     inside = network is None or any(address.inside(network) for address in found.network.addresses)
     if not inside:
         has = ", ".join(map(str, found.network.addresses)) or "no address"
-        why = f"{host.name}: it has no address in {network}, the network of this run; its addresses: {has}"
+        why = f"{host.name} has no address in {network}, the run's network: it has {has}"
         raise UsageProblem(why, hint=f"set tianji_network of {host.name}")
     return host_plan(found, network)
-
-
-def _has(plan: Plan, node: str) -> bool:
-    return any(host.name == node for host in plan.hosts)
 
 
 def _network_towards(node: NodeFacts, plan: Plan) -> str | None:
