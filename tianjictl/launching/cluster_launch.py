@@ -103,7 +103,7 @@ def bring_up(
     fleet: Fleet,
     run: Run,
     plan: Plan,
-    checks: Mapping[str, HostCheck],
+    checks: dict[str, HostCheck],
     *,
     version: str,
     resume_from: Mapping[str, str] | None = None,

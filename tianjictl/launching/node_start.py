@@ -34,10 +34,12 @@ KEYS = ("agent.public", "agent.secret", "coordinator.public", "link.key")  #: wh
 ANSWER_WITHIN_S = 60.0
 _LOOK_S = 1.0  #: how long one look for the answer lasts, and so how soon a launch that is broken off is noticed
 
-# $1 the run's folder on the node, $2 the archive that was put, $3 "fresh" where keys and plan are not the node's own
+# $1 the run's folder on the node, $2 the archive that was put, $3 "fresh" where the plan is not the node's own. Keys of
+# an earlier attempt go: the head makes new ones, and another node may have been the head then.
 _UNPACK = """umask 077
 trap 'rm -f -- "$2"' EXIT
-[ "$3" = fresh ] && rm -rf -- "$1/keys" "$1/plan.json"
+rm -rf -- "$1/keys"
+[ "$3" != fresh ] || rm -f -- "$1/plan.json"
 [ ! -e "$1/completed.json" ] || mv -f -- "$1/completed.json" "$1/completed.earlier.json"
 mkdir -p -- "$1/logs" "$1/checkpoints" && rm -f -- "$1/answer.json" "$1/view.json" && tar -xzomf "$2" -C "$1"
 """
@@ -71,7 +73,7 @@ exit 0
 def fill(connection: Connection, node: NodeRecord, files: Mapping[str, bytes], *, fresh: bool) -> None:
     """Make the run's folder on a node and put `files` there, readable for their owner alone.
 
-    With `fresh` keys and plan of an earlier attempt go: a node that is not the head is given them.
+    With `fresh` the plan of an earlier attempt goes: a node that is not the head is sent it.
     """
     arrived = f"{node.state}/nodes/.{Path(node.folder).name}-{node.name}.tar.gz"
     connection.put(pack(dict(files)).content, arrived)

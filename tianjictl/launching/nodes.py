@@ -58,16 +58,20 @@ def record_of(host: Host, check: HostCheck, run: Run, *, head: bool) -> NodeReco
 
 
 def stage_all(
-    fleet: Fleet, nodes: Sequence[NodeRecord], checks: Mapping[str, HostCheck], progress: Callable[[str], None]
+    fleet: Fleet, nodes: Sequence[NodeRecord], checks: dict[str, HostCheck], progress: Callable[[str], None]
 ) -> None:
-    """Bring the runtime to the nodes that want it and do not have it; nodes with one home folder share one copy."""
+    """Bring the runtime to the nodes that want it and do not have it; `checks` say afterwards that they have."""
     archive = runtime_archive()
     wanting = {node.name: node for node in nodes if node.pythonpath is not None and not checks[node.name].staged}
-    size = f"{len(archive.content) / 2**10:.0f} KiB"
+
+    def staged(name: str, _path: str) -> None:
+        checks[name] = checks[name].model_copy(update={"staged": True})
+        progress(f"{name}: runtime staged, {len(archive.content) / 2**10:.0f} KiB")
+
     _, failures = fleet.each(
         lambda connection: stage(connection, wanting[connection.host].state, archive),
         wanting,
-        done=lambda name, _path: progress(f"{name}: runtime staged, {size}"),
+        done=staged,
         failed=lambda _name, error: progress(error.message),
     )
     if failures:
