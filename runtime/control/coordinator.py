@@ -51,11 +51,9 @@ class Coordinator:
         self._greeted: set[str] = set()
         self._signalled: str | None = None
         self._agent_pid = agent_pid  # our parent for as long as it lives; it may be gone already
-        self._operator = OperatorServer(paths.control_socket)
         self._wire = CoordinatorWire(paths, listen, plan.host(plan.head).ports)
-        self._control = RunControl(
-            paths, plan, record, send=self._wire.send, tell=self._tell, now=time.monotonic()
-        )  # fmt: skip
+        self._control = RunControl(paths, plan, record, send=self._wire.send, tell=self._tell, now=time.monotonic())
+        self._operator = OperatorServer(paths.control_socket)  # last: its being there says that the rest is, too
 
     def serve(self) -> int:
         """The loop; returns 0 when the run has ended and its record is written."""

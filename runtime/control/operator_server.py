@@ -30,14 +30,17 @@ class OperatorServer:
         self._path = path
         self._connections: dict[int, tuple[socket.socket, bytearray]] = {}
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        path.unlink(missing_ok=True)
+        # It gets its name when it listens: whoever sees the name can connect.
+        unnamed = path.with_name(f".{path.name}.{os.getpid()}")
+        unnamed.unlink(missing_ok=True)
         before = os.umask(0o177)  # no moment at which others could connect
         try:
-            with short_path(path) as name:
+            with short_path(unnamed) as name:
                 self._listener.bind(name)
         finally:
             os.umask(before)
         self._listener.listen(16)
+        unnamed.replace(path)
 
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on before `serve`."""
