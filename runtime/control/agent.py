@@ -91,8 +91,8 @@ class Agent:
         self._instance = instance
         self._outbox = Outbox(self._node, instance)
         self._control = ControlBlock(resources.segment(CONTROL))
-        self._crew = Crew(paths, resources, forks, self._outbox)
-        self._links = LinkEnds(paths, resources, self._outbox, self._node, order.network)
+        self._links = LinkEnds(paths, resources, forks, self._outbox, self._node, order.network)
+        self._crew = Crew(paths, resources, forks, self._outbox, self._links.told)
         self._sampler = Sampler(resources, self._crew.blocks)
         self._traffic: CheckpointTraffic | None = None  # on the head, shards lie where they belong
         self._plan: Plan | None = None

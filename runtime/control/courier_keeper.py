@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.contract.messages import LinkReport
 from runtime.contract.states import PHASES, ComponentState, Role
@@ -44,12 +44,14 @@ from runtime.wiring import block_of, courier_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pydantic import BaseModel
 
     from runtime.contract.job import HealthConfig
     from runtime.contract.paths import RunPaths
     from runtime.control.component_life import Event
+    from runtime.control.courier_process import Started
     from runtime.resources import Resources
     from runtime.wiring import Wiring
 
@@ -61,7 +63,7 @@ MANY_RESTARTS = 1000  #: a link is never given up because its peer keeps dying
 
 
 class CourierKeeper:
-    """One end of the link to `peer`. `options` are those of `start_courier`; `log` takes kind, message and cause."""
+    """One end of the link to `peer`. `start` gets name, attempt, socket, log; `log` gets kind, message and cause."""
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class CourierKeeper:
         resources: Resources,
         health: HealthConfig,
         *,
-        options: dict[str, Any],
+        start: Callable[[str, int, Path, Path], Started],
         log: Callable[[str, str, str | None], object],
     ) -> None:
         self.peer = peer
@@ -79,7 +81,7 @@ class CourierKeeper:
         self.life = Life.of(self.name, Role.COURIER, health.model_copy(update={"restarts": MANY_RESTARTS}))
         self._paths = paths
         self._resources = resources
-        self._options = options
+        self._start = start
         self._log = log
         self._key = (paths.keys / "link.key").read_text().strip()
         self._link = LinkState(peer)
@@ -313,7 +315,7 @@ class CourierKeeper:
         self._began_at, self._dismissed = time.monotonic(), False
         path, log = self._paths.courier_socket(self.peer), self._paths.log(self.name, attempt)
         try:
-            self._process = CourierProcess(path, log, self._options)
+            self._process = CourierProcess(path, log, lambda *places: self._start(self.name, attempt, *places))
         except OSError as error:
             self._feed(SpawnFailed(id=f"spawn-{attempt}", reason=str(error)))
 

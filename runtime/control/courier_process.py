@@ -8,14 +8,13 @@ import signal
 import socket
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from runtime.contract.operator import short_path
 from runtime.courier.orders import EVENTS, MESSAGE_BYTES, Answer, Lost
-from runtime.courier.starting import start_courier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pydantic import BaseModel
 
@@ -23,11 +22,21 @@ _UCRED = struct.Struct("=iII")
 _LONGEST_NAME = 100  # of a Unix address, which has 108 bytes
 
 
+class Started(Protocol):
+    """What was started: a `subprocess.Popen`, or what answers like one."""
+
+    def poll(self) -> int | None:
+        """Its exit code, or minus the signal; None while it runs."""
+
+    def send_signal(self, number: int) -> None:
+        """To the process, if it is there."""
+
+
 class CourierProcess:
     """Starts a courier that connects to the socket `path` (0600). OSError where the machine has no room for it."""
 
-    def __init__(self, path: Path, log: Path, options: dict[str, Any]) -> None:
-        """`options` are those of `start_courier`."""
+    def __init__(self, path: Path, log: Path, start: Callable[[Path, Path], Started]) -> None:
+        """`start` gets a name for the socket by which it can be reached, and the log."""
         self._path = path
         self._log = log
         self._folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -36,7 +45,7 @@ class CourierProcess:
         self.pid: int | None = None  #: of the courier itself, once it has connected
         self._listener: socket.socket | None = self._listen()
         try:
-            self._process = start_courier(self._reachable(), log, **options)
+            self._process = start(self._reachable(), log)
         except BaseException:
             self.hang_up()
             raise

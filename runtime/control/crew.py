@@ -39,6 +39,8 @@ from runtime.resources import CONTROL
 from runtime.wiring import block_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from runtime.contract.job import HealthConfig
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Placement
@@ -48,13 +50,18 @@ if TYPE_CHECKING:
     from runtime.control.outbox import Outbox
     from runtime.resources import Resources
 
+Word = fork.Forked | fork.ForkFailed | fork.Gone
 FORKSERVER_PATIENCE_S = 30.0  #: how long the forkserver may owe us a birth or a death
 
 
 class Crew:
     """Components come and go with the plan; `lives` has those of the present one, `retired` those that still leave."""
 
-    def __init__(self, paths: RunPaths, resources: Resources, forks: ForkClient, outbox: Outbox) -> None:
+    def __init__(
+        self, paths: RunPaths, resources: Resources, forks: ForkClient, outbox: Outbox, others: Callable[[Word], None]
+    ) -> None:
+        """`others` hears what the forkserver says of processes that are none of this crew."""
+        self._others = others
         self.lives: dict[str, Life] = {}
         self.retired: dict[str, Life] = {}
         self.blocks: dict[str, StatsBlock] = {}
@@ -138,6 +145,8 @@ class Crew:
                 self._ready = True
                 for name in self.lives:
                     self._feed(name, Start(id="launch"))
+            case fork.Forked() | fork.ForkFailed() | fork.Gone() if message.component not in self._everybody():
+                self._others(message)
             case fork.Forked(component=name, pid=pid):
                 with contextlib.suppress(ProcessLookupError):  # it may be gone already; its end is reported next
                     self._pidfds[name] = os.pidfd_open(pid)

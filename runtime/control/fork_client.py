@@ -62,9 +62,9 @@ class ForkClient:
         """What is named is gone; who holds it already keeps it."""
         protocol.send_forget(self._end, names)
 
-    def spawn(self, component: str, attempt: int) -> None:
+    def spawn(self, component: str, attempt: int, courier: protocol.CourierOrder | None = None) -> None:
         """Order a fork; answered by `Forked` or `ForkFailed`."""
-        protocol.send(self._end, protocol.SpawnOrder(component=component, attempt=attempt))
+        protocol.send(self._end, protocol.SpawnOrder(component=component, attempt=attempt, courier=courier))
 
     def kill(self) -> None:
         """End a forkserver that does not answer; it then counts as gone."""

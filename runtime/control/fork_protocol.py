@@ -44,12 +44,21 @@ class Forget(Document):
     names: tuple[str, ...]
 
 
+class CourierOrder(Document):
+    """What a courier is told: where to take orders, where to write, and the environment that MPI needs."""
+
+    socket: str
+    log: str
+    environment: dict[str, str]
+
+
 class SpawnOrder(Document):
-    """Fork a component."""
+    """Fork a component of the plan, or a courier."""
 
     kind: Literal["spawn"] = "spawn"
     component: str
     attempt: int
+    courier: CourierOrder | None = None
 
 
 class Dismiss(Document):

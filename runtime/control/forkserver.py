@@ -22,7 +22,7 @@ from runtime.contract.plan import Plan
 from runtime.contract.run_mark import mark_process
 from runtime.control import fork_protocol as protocol
 from runtime.control.orphans import wind_up
-from runtime.control.process import RunOnNode, run_component
+from runtime.control.process import RunOnNode, run_component, run_courier
 from runtime.models.engine import engine_of
 from runtime.resources import Resources
 
@@ -99,6 +99,9 @@ class Forkserver:
             for pidfd in self._children:
                 os.close(pidfd)
             os.close(self._lifeline[1])
+            if order.courier is not None:
+                os.close(self._lifeline[0])
+                run_courier(order.component, order.courier, self._resources)
             code = run_component(order.component, order.attempt, self._run, self._resources, self._lifeline[0])
         finally:
             with contextlib.suppress(OSError, ValueError):
@@ -164,5 +167,9 @@ def _import_for(plan: Plan) -> None:
         import torch
 
         torch.set_num_threads(1)
+    if len(plan.hosts) > 1:
+        import runtime.courier.peer  # all of a courier but MPI, which cannot be shared
+
+        del runtime.courier.peer
     gc.collect()
     gc.freeze()

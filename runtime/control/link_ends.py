@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.contract.messages import JoinLink, LinkReport, OpenLink, ResetLink
 from runtime.control.assignment import is_wan
@@ -12,10 +12,15 @@ from runtime.control.network import address_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
     from runtime.control.courier_keeper import CourierKeeper
+    from runtime.control.courier_process import Started
+    from runtime.control.fork_client import ForkClient
+    from runtime.control.fork_protocol import Forked, ForkFailed, Gone
+    from runtime.control.forked_courier import ForkedCourier
     from runtime.control.outbox import Outbox
     from runtime.resources import Resources
     from runtime.wiring import Wiring
@@ -28,7 +33,17 @@ _LOOK_EVERY_S = 0.01
 class LinkEnds:
     """Couriers come and go with the plan. `network`: CIDR of the network that they use, none for loopback."""
 
-    def __init__(self, paths: RunPaths, resources: Resources, outbox: Outbox, node: str, network: str | None) -> None:
+    def __init__(
+        self,
+        paths: RunPaths,
+        resources: Resources,
+        forks: ForkClient,
+        outbox: Outbox,
+        node: str,
+        network: str | None,
+    ) -> None:
+        self._forks = forks
+        self._forked: dict[str, ForkedCourier] = {}
         self._paths = paths
         self._resources = resources
         self._outbox = outbox
@@ -50,20 +65,34 @@ class LinkEnds:
 
     def _keeper(self, plan: Plan, peer: str) -> CourierKeeper:
         from runtime.control.courier_keeper import CourierKeeper  # a run of one node has no use for it
-        from runtime.courier.transport import rdma_devices
 
         name = f"courier.{peer}"
-        options: dict[str, Any] = {
-            "interface": address_in(self._network)[1],
-            "ports": plan.host(self._node).ports,
-            "rdma": bool(rdma_devices()),
-            "abi": os.environ.get(ABI_VARIABLE) or None,
-            "mpiexec": os.environ.get(MPIEXEC_VARIABLE) or None,
-        }
+        self._interface, self._ports = address_in(self._network)[1], plan.host(self._node).ports
         return CourierKeeper(
-            peer, self._paths, self._resources, plan.job.health, options=options,
+            peer, self._paths, self._resources, plan.job.health, start=self._start,
             log=lambda kind, message, cause: self._outbox.log(kind, message, cause, name),
         )  # fmt: skip
+
+    def _start(self, name: str, attempt: int, socket: Path, log: Path) -> Started:
+        """Forked, which takes a fifth of the time; a program of its own where the MPI library needs its launcher."""
+        from runtime.control.forked_courier import ForkedCourier, courier_order
+        from runtime.courier.starting import start_courier
+        from runtime.courier.transport import rdma_devices
+
+        rdma, abi = bool(rdma_devices()), os.environ.get(ABI_VARIABLE) or None
+        if mpiexec := os.environ.get(MPIEXEC_VARIABLE):
+            return start_courier(
+                socket, log, interface=self._interface, ports=self._ports, rdma=rdma, abi=abi, mpiexec=mpiexec
+            )
+        order = courier_order(socket, log, self._interface, self._ports, rdma=rdma, abi=abi)
+        self._forked[name] = ForkedCourier(self._forks, name, attempt, order)
+        return self._forked[name]
+
+    def told(self, message: Forked | ForkFailed | Gone) -> None:
+        """What the forkserver says of a courier; of one that was followed by another it is too late."""
+        courier = self._forked.get(message.component)
+        if courier is not None and courier.attempt == message.attempt:
+            courier.told(message)
 
     def obey(self, order: OpenLink | JoinLink | ResetLink) -> None:
         """An order about a link that this node does not have (any more) is not for it."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import os
 import signal
 import sys
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from threadpoolctl import threadpool_limits
 
@@ -18,11 +20,14 @@ from runtime.contract.plan import Plan
 from runtime.contract.states import PHASES, Phase
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Placement
+    from runtime.control.fork_protocol import CourierOrder
     from runtime.resources import Resources
+
+#: Where cores are too few, those who watch and steer come first: a coordinator that starves looks like a dead one.
+COMPONENT_NICENESS = 5
+_PR_SET_NAME = 15  # of prctl(2); the kernel keeps 15 characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ def run_component(name: str, attempt: int, run: RunOnNode, resources: Resources,
     """
     paths = run.paths
     _redirect_output(paths.log(name, attempt))
+    _show_name(name)
+    os.nice(COMPONENT_NICENESS)
     report = paths.exit_report(name, attempt)
     try:
         plan = Plan.model_validate_json(paths.plan.read_bytes())
@@ -59,6 +66,22 @@ def run_component(name: str, attempt: int, run: RunOnNode, resources: Resources,
         code = report_exit(report, name, attempt, error)
         traceback.print_exception(error)
         return code
+
+
+def run_courier(name: str, order: CourierOrder, resources: Resources) -> NoReturn:
+    """Live one life of a courier. It needs nothing of the run's memory but what its orders bring."""
+    from runtime.courier.living import live
+
+    _redirect_output(Path(order.log))
+    _show_name(name)
+    resources.drop_unused()
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    live(order.socket, order.environment)
+
+
+def _show_name(name: str) -> None:
+    """For `ps -o comm` and `top`: which of many alike processes this is."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
 
 
 def _redirect_output(log: Path) -> None:

@@ -2,14 +2,12 @@
 
 Each courier is a world of one process, so that no other's death is its own. Worlds meet by accept and connect, always
 with a time limit, and only when both sides have been told to: nobody else is served meanwhile.
-Errors are returned, never fatal. Nobody finalises: after a peer's death that may hang, so couriers end by `leave`.
+Errors are returned, never fatal. Nobody finalises: after a peer's death that may hang (`living.py`).
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import mpi4py
 
@@ -78,10 +76,3 @@ def _meet(meet: Callable[[MPI.Info], MPI.Intercomm], timeout_s: int) -> MpiChann
         raise LinkLostError(f"no peer within {timeout_s} s: {first_line(problem)}") from problem
     finally:
         limit.Free()
-
-
-def leave(code: int) -> NoReturn:
-    """End the process without finalising MPI, which may hang after a peer's death."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

@@ -16,6 +16,7 @@ from runtime.contract.job import HealthConfig
 from runtime.contract.paths import RunPaths
 from runtime.contract.states import ComponentState as S
 from runtime.control.courier_keeper import CourierKeeper
+from runtime.courier.starting import start_courier
 from runtime.memory.board import BoardReader, BoardWriter
 from runtime.memory.control import Command, ControlBlock
 from runtime.memory.ring import Consumer, Producer, read_ledger
@@ -32,6 +33,10 @@ BOTH_WAYS = plan_over(
 )
 
 
+def started(_name: str, _attempt: int, socket: Path, log: Path) -> subprocess.Popen[bytes]:
+    return start_courier(socket, log, interface="lo")
+
+
 class End:
     """One node: its memory, and the keeper of its link to the other."""
 
@@ -46,7 +51,7 @@ class End:
         self.said: list[tuple[str, str]] = []
         health = HealthConfig(init=20, steady=1.0, stop_grace=2.0)
         self.keeper = CourierKeeper(
-            peer, self.paths, self.resources, health, options={"interface": "lo"},
+            peer, self.paths, self.resources, health, start=started,
             log=lambda kind, message, _cause: self.said.append((kind, message)),
         )  # fmt: skip
         self.keeper.assign(self.wiring, wan=False)
