@@ -153,6 +153,15 @@ def test_free_counts_keep_to_what_each_host_may_hold() -> None:
     assert unmeasured.shape == "L1A4"
 
 
+def test_the_first_learner_is_on_the_head_also_where_another_host_is_for_learners_alone() -> None:
+    nodes = [node("head", 3, rates=rates()), node("gpu", 2, LEARNERS, rates=rates()), node("cn", 3, rates=rates())]
+    assert where(planned(nodes, "L1A5"), Role.LEARNER) == ["head"]
+    with pytest.raises(Infeasible, match="beside the learners there is room for 5"):
+        planned(nodes, "L1A6")
+    for hosts in (nodes, [node("head", 3), node("gpu", 2, LEARNERS), node("cn", 3)]):
+        assert broken(planned(hosts), hosts) == []
+
+
 def test_links_say_what_goes_where_and_what_the_network_cannot_carry_is_noted() -> None:
     nodes = [node("gpu", 2, LEARNERS, rates=rates()), node("cn", 4, ACTORS, rates=rates(), link_mb_per_s=1.0, wan=True)]
     plan = planned(nodes, "L2A4", distributed={"learner_cores": 1})

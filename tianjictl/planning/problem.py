@@ -149,9 +149,13 @@ class Problem:
         """Cores of hosts that may hold actors, as if no learner were there."""
         return sum(pool.cores for pool in self.pools if pool.actors) if self.pools else self.num_cores
 
+    def beside_actors(self, learner_cores: int) -> int:
+        """Learners that share a host with actors in any case: the first one is on the head, if there is room."""
+        return int(bool(self.pools) and self.pools[0].actors and self.pools[0].cores >= learner_cores)
+
     def actor_room(self, learners: int, learner_cores: int) -> int:
         """How many actors find a core of their own beside so many learners."""
-        beside = max(0, learners - self.only_for_learners(learner_cores))
+        beside = max(self.beside_actors(learner_cores), learners - self.only_for_learners(learner_cores))
         return self.cores_for_actors - beside * learner_cores
 
     def fits_memory(self, learners: int, actors: int) -> bool:

@@ -114,6 +114,7 @@ def _limit_hosts(model: Any, problem: Problem, actors: Any, with_cores: dict[int
         model.add(count <= problem.learner_room(c))
         room = problem.cores_for_actors + c * problem.only_for_learners(c)
         model.add(actors + c * count <= room).only_enforce_if(chosen)
+        model.add(actors <= problem.cores_for_actors - c * problem.beside_actors(c)).only_enforce_if(chosen)
 
 
 def _limit_throughput(
