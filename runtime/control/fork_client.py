@@ -72,11 +72,7 @@ class ForkClient:
 
     def receive(self) -> protocol.Message | None:
         """The next message, None if the forkserver is gone; call when readable."""
-        try:
-            message, _ = protocol.receive(self._end)
-        except ConnectionResetError:
-            return None
-        return message
+        return protocol.receive(self._end)[0]
 
     def hang_up(self, timeout_s: float) -> None:
         """Dismiss the forkserver, on which it winds up and leaves; kill it if it does not."""

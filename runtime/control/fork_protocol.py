@@ -131,7 +131,10 @@ def send_forget(end: socket.socket, names: list[str]) -> None:
 
 def receive(end: socket.socket) -> tuple[Message | None, list[int]]:
     """Wait for one message and the descriptors with it; None where the other side is gone."""
-    data, descriptors, _, _ = socket.recv_fds(end, _MAX_MESSAGE_BYTES, _MAX_DESCRIPTORS)
+    try:
+        data, descriptors, _, _ = socket.recv_fds(end, _MAX_MESSAGE_BYTES, _MAX_DESCRIPTORS)
+    except ConnectionResetError:  # it died with a message of ours unread
+        return None, []
     if not data:
         return None, []
     return _MESSAGE.validate_json(data), descriptors
