@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.contract.arrangement import ArrangementError, present_shape, rearrange, regroup
+from runtime.contract.arranging import names_used
 from runtime.contract.shape import Shape
-from runtime.contract.states import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,30 +70,30 @@ def with_node_again(plan: Plan, away: frozenset[str]) -> Plan:
 def with_node_anew(plan: Plan, node: str, away: frozenset[str]) -> Plan:
     """A node has begun anew: all that it ran is gone. The shape is filled again where there is room, also there.
 
-    Where nothing can be filled at the moment, what is gone is only marked. ArrangementError where no learner is left
-    anywhere whose parameters a new one could take.
+    Its actors are marked while their groups still use what has arrived of them; a group that was at home there is
+    dropped whole, as there is nothing left that could be used. Where nothing can be filled at the moment, that is all.
+    ArrangementError where no learner is left anywhere whose parameters a new one could take.
     """
     gone = frozenset({node})
     try:
-        return rearrange(plan, Shape.parse(plan.shape), away=away - gone, gone=gone)
+        after = rearrange(plan, Shape.parse(plan.shape), away=away - gone, gone=gone)
     except ArrangementError:
-        if not _learner_elsewhere(plan, node):
+        if all(plan.home(group) == node for group in plan.groups):
             raise
-    marked = _marked(plan, node)
-    same = marked == plan.placements
-    return plan if same else plan.model_copy(update={"placements": marked, "revision": plan.revision + 1})
+        after = plan
+    kept = _kept(plan, after, node)
+    if kept == plan.placements:
+        return plan
+    return after.model_copy(update={"placements": kept, "revision": plan.revision + 1, "names_used": names_used(after)})
 
 
-def _learner_elsewhere(plan: Plan, node: str) -> bool:
-    return any(plan.home(group) != node for group in plan.groups)
-
-
-def _marked(plan: Plan, node: str) -> tuple[Placement, ...]:
-    """Who was on the node leaves, and with a learner its whole group."""
-    groups = {group for group in plan.groups if plan.home(group) == node}
-    return tuple(
-        placement.model_copy(update={"leaving": True})
-        if placement.host == node or (placement.group in groups and placement.role is not Role.EVALUATOR)
-        else placement
-        for placement in plan.placements
-    )
+def _kept(before: Plan, after: Plan, node: str) -> tuple[Placement, ...]:
+    known = {placement.name for placement in before.placements}
+    groups = {group for group in before.groups if before.home(group) == node}
+    kept = []
+    for placement in after.placements:
+        if placement.group in groups:
+            continue
+        lost = placement.host == node and placement.name in known
+        kept.append(placement.model_copy(update={"leaving": True}) if lost else placement)
+    return tuple(kept)

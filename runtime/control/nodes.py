@@ -136,6 +136,6 @@ def _tick(node: Node, now: float) -> Outcome:
     node = node.model_copy(update={"ticked_at": now, "heard_at": heard_at})
     if node.state is not NodeState.CONNECTED or now - heard_at <= node.limit_s:
         return node, []
-    reason = f"no word for {now - heard_at:.1f} s (limit {node.limit_s:g} s, health.node)"
+    reason = f"no word for {now - heard_at:.1f} s, health.node is {node.limit_s:g} s"
     lost = node.model_copy(update={"state": NodeState.LOST, "reason": reason, "lost_at": now})
     return lost, [Went(node=node.name, reason=reason)]

@@ -105,7 +105,7 @@ class RunControl:
     def take(self, report: Report, now: float) -> Ack:
         """A node's report; what to answer."""
         self._fold.take(report, now)
-        self.steering.report(report, now)
+        self.steering.report(report, self.run, now)
         for event in report.events:
             self.events.adopt(event, report.node)
         source = f"report-{report.node}-{report.sequence}"

@@ -76,13 +76,13 @@ class Steering:
         """A node has spoken; what that means for the run."""
         changes, effects = self.membership.heard(name, event, now)
         found = self._follow(changes, run, now)
-        self._carry_out(effects)
+        self._carry_out(effects, run, self._newest if changes else None)
         self._assign(now)
         return found
 
-    def report(self, report: Report, now: float) -> None:
+    def report(self, report: Report, run: Run, now: float) -> None:
         """What a node says of its links."""
-        self._carry_out(self.membership.reported(report, now))
+        self._carry_out(self.membership.reported(report, now), run, None)
 
     # -- what the clock says
 
@@ -90,7 +90,7 @@ class Steering:
         """What has become due; what that means for the run."""
         changes, effects = self.membership.tick(now)
         found = self._follow(changes, run, now)
-        self._carry_out(effects)
+        self._carry_out(effects, run, self._newest if changes else None)
         if run.state in _CHANGEABLE and not any(isinstance(event, NoLearnerLeft) for event in found):
             self._settle(now)
             self._replan(run, now)
@@ -231,13 +231,15 @@ class Steering:
 
     # -- what is sent
 
-    def _carry_out(self, effects: list[links.Effect]) -> None:
+    def _carry_out(self, effects: list[links.Effect], run: Run, cause: str | None) -> None:
+        if run.components_told:
+            return  # couriers leave with the rest
         for effect in effects:
             match effect:
                 case links.Send(node=node, message=message):
                     self._send(node, message)
                 case links.Say(kind=kind, message=message):
-                    self._events.write(kind, message, cause=self._newest if kind == "link.lost" else None)
+                    self._events.write(kind, message, cause=cause)
 
     def _assign(self, now: float) -> None:
         for node in self.membership.nodes.values():

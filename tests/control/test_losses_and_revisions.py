@@ -110,11 +110,14 @@ def test_a_run_that_waits_moves_nobody(make_plan: Any) -> None:
 
 def test_what_a_node_lost_is_made_anew_and_learners_take_after_one_that_lives(plan: Plan) -> None:
     after = with_node_anew(plan, SECOND, frozenset())
-    leaving = {p.name for p in after.placements if p.leaving}
-    assert leaving == {"learner-1", "buffer-1", "actor-1", "actor-3", "actor-5"}
-    (learner,) = [p for p in after.of_role(Role.LEARNER) if not p.leaving and p.group != 0]
-    assert learner.donor == 0
+    assert after.revision == plan.revision + 1
+    assert not [p.name for p in after.placements if p.group == 1], "nothing of that group can be used any more"
+    (learner,) = [p for p in after.of_role(Role.LEARNER) if p.group != 0]
+    assert (learner.donor, learner.name) == (0, "learner-2"), "no name is given twice"
     assert sum(not p.leaving for p in after.of_role(Role.ACTOR)) == 6
+    third = with_node_anew(plan, THIRD, frozenset())
+    assert {p.name for p in third.placements if p.leaving} == {"actor-4", "actor-5"}, "what has arrived is still used"
+    assert {p.name for p in third.placements} > {p.name for p in plan.placements}
 
 
 def test_without_a_living_learner_nothing_can_be_made_anew(plan: Plan) -> None:
@@ -131,10 +134,9 @@ def test_where_every_other_learner_is_away_what_is_gone_is_marked_and_filled_lat
     )
     after = with_node_anew(only, SECOND, frozenset({THIRD}))
     assert after.revision == only.revision + 1
-    assert {p.name for p in after.placements if p.leaving} == {p.name for p in only.placements if p.group == 1}
-    assert all(p.name in {q.name for q in only.placements} for p in after.placements), "there is nobody to learn from"
+    assert {p.name for p in after.placements} == {p.name for p in only.placements if p.group == 0}
     later = with_node_again(after, frozenset())
-    assert sum(not p.leaving for p in later.of_role(Role.LEARNER)) == 2
+    assert [(p.name, p.donor) for p in later.of_role(Role.LEARNER)] == [("learner-0", None), ("learner-2", 0)]
 
 
 # -- when a change is over
