@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.contract.order import AgentOrder
 from runtime.contract.record import CompletionRecord, RunRecord
 from tianjictl.cli import launch as launch_command
 from tianjictl.errors import Infeasible
@@ -56,10 +57,7 @@ def test_a_detached_launch_answers_with_the_run_id_of_a_run_that_is_up(agent, ti
     assert run.agent_pid() is not None
     assert run.paths.root.stat().st_mode & 0o777 == 0o700
     assert RunRecord.model_validate_json(run.paths.record.read_bytes()).attempt == 1
-    assert json.loads((run.paths.root / "order.json").read_text()) == {
-        "run": str(run.paths.root),
-        "resume_from": None,
-    }
+    assert AgentOrder.model_validate_json(run.paths.order.read_bytes()) == AgentOrder(run=str(run.paths.root))
 
 
 def test_a_second_launch_of_a_living_name_is_refused_and_changes_nothing(agent, tianjictl):

@@ -25,6 +25,8 @@ def chosen_hosts(path: Path | None) -> Inventory | None:
     found = load(path)
     for problem in found.notes:
         note(f"warning: {problem}", style="yellow")
+    if len(found.hosts) > 1 or found.hosts[0].connection != "local":
+        return found  # said without loading what plans over hosts
     from tianjictl.launching.cluster_plan import is_this_machine
 
     return None if is_this_machine(found) else found

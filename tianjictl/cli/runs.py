@@ -11,7 +11,9 @@ from rich.text import Text
 from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, print_table
 from tianjictl.cli.screen import STATE_STYLE, duration, number
-from tianjictl.runs.client import Picture, observe
+from tianjictl.remote.fanout import Err, fan_out
+from tianjictl.runs.access import head_place
+from tianjictl.runs.client import Picture, blank_view, judge, observe, stored_view
 from tianjictl.runs.registry import Run, list_runs
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def runs(
 ) -> None:
     """List runs with their state and its reason, age, return and steps."""
     known = list_runs()[:lines]
-    seen = [(run, observe(run, timeout_s=_ANSWER_WITHIN_S)) for run in known]
+    seen = _pictures(known)
     if json:
         emit_json("runs", {"runs": [_data(run, picture) for run, picture in seen]})
     elif not seen:
@@ -35,6 +37,22 @@ def runs(
         now = datetime.now(UTC)
         headers = ("run", "state", "age", "ran", "return", "env steps", "shape", "attempt", "reason")
         print_table(headers, [_row(run, picture, now) for run, picture in seen], right=(2, 3, 4, 5, 7))
+
+
+def _pictures(known: Sequence[Run]) -> list[tuple[Run, Picture]]:
+    """How each run stands; those whose head is another machine are asked all at once."""
+    elsewhere = {run.run_id: run for run in known if run.completion() is None and head_place(run) is not None}
+    heard = fan_out(elsewhere, lambda run: observe(run, timeout_s=_ANSWER_WITHIN_S)) if elsewhere else {}
+
+    def picture(run: Run) -> Picture:
+        came = heard.get(run.run_id)
+        if isinstance(came, Err):  # it took too long, even for a host that does not answer
+            return judge(
+                stored_view(run) or blank_view(run), None, alive=True, now=datetime.now(UTC), problem=str(came.error)
+            )
+        return came.value if came is not None else observe(run, timeout_s=_ANSWER_WITHIN_S)
+
+    return [(run, picture(run)) for run in known]
 
 
 def _row(run: Run, picture: Picture, now: datetime) -> Sequence[object]:
