@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from runtime.contract.messages import JoinLink, LinkReport, OpenLink, ResetLink
 from runtime.control.assignment import is_wan
-from runtime.control.network import address_in
+from runtime.control.network import NetworkError, address_in
+from runtime.wiring import courier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,13 +61,17 @@ class LinkEnds:
             self._leaving.append(keeper)
         for peer in wiring.peers:
             if peer not in self._keepers:
-                self._keepers[peer] = self._keeper(plan, peer)
+                try:
+                    self._keepers[peer] = self._keeper(plan, peer)
+                except NetworkError as error:
+                    self._outbox.log("courier.refused", f"no link to {peer}: {error}", None, courier_of(peer))
+                    continue
             self._keepers[peer].assign(wiring, wan=is_wan(plan, self._node, peer))
 
     def _keeper(self, plan: Plan, peer: str) -> CourierKeeper:
         from runtime.control.courier_keeper import CourierKeeper  # a run of one node has no use for it
 
-        name = f"courier.{peer}"
+        name = courier_of(peer)
         self._interface, self._ports = address_in(self._network)[1], plan.host(self._node).ports
         return CourierKeeper(
             peer, self._paths, self._resources, plan.job.health, start=self._start,
