@@ -180,10 +180,10 @@ def test_old_names_are_taken_with_a_note():
 
 
 def test_what_a_run_needs_to_know_of_a_host_is_read_into_its_fields():
-    text = b"""all: {hosts: {a: {tianji_ports: 5000-5100, tianji_mpiexec: /opt/mpi/bin/mpiexec, tianji_mpi_abi: mpi.so,
+    text = b"""all: {hosts: {a: {tianji_ports: 5000-5100, tianji_mpiexec: ~/mpi/bin/mpiexec, tianji_mpi_abi: mpi.so,
         tianji_labels: [rack1, fast], tianji_link: wan, tianji_roles: actor}}}"""
     host = read(text, "hosts.yaml").hosts[0]
-    assert (host.ports, host.mpiexec, host.mpi_abi) == ((5000, 5100), "/opt/mpi/bin/mpiexec", "mpi.so")
+    assert (host.ports, host.mpiexec, host.mpi_abi) == ((5000, 5100), "~/mpi/bin/mpiexec", "mpi.so")
     assert (host.labels, host.link, host.roles) == (("rack1", "fast"), "wan", ("actor",))
 
 

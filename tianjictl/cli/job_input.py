@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tianjictl.errors import Finding, UsageProblem
@@ -28,3 +29,31 @@ def read_job(
         return load_job(path, env=env, algo=algo, overrides=overrides, oversubscribe=oversubscribe)
     except JobError as error:
         raise UsageProblem.listing([Finding(*problem.told()) for problem in error.problems]) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says of the job."""
+
+    path: Path | None
+    env: str | None
+    algo: str | None
+    overrides: tuple[str, ...]
+    shape: str | None
+    oversubscribe: bool
+    profile: Path | None
+
+    @property
+    def is_plan(self) -> bool:
+        return self.path is not None and self.path.suffix == ".json"
+
+    @property
+    def changes_the_job(self) -> bool:
+        """Whether anything but the file is said."""
+        return bool(self.env or self.algo or self.overrides or self.shape or self.oversubscribe or self.profile)
+
+    def job(self) -> Job:
+        """The job as the command line means it; UsageProblem lists what is wrong with it."""
+        return read_job(
+            self.path, env=self.env, algo=self.algo, overrides=self.overrides, oversubscribe=self.oversubscribe
+        )

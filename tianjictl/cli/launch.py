@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tianjictl.cli.inventory_input import chosen_hosts
+from tianjictl.cli.job_input import Wanted
 from tianjictl.cli.options import Algo, Detach, Env, Inventory, Json, Oversubscribe, Profile, Set, Shape, Yes
 from tianjictl.cli.output import emit_json, note, say
 from tianjictl.cli.progress import Progress
@@ -53,34 +54,32 @@ def launch(
     if name is not None and not _NAME.fullmatch(name):
         raise UsageProblem(f"--name {name!r}: use letters, digits, dot, dash and underscore, at most 63 of them")
 
+    wanted = Wanted(job, env, algo, tuple(set_ or ()), shape, oversubscribe, Path(profile) if profile else None)
     hosts = chosen_hosts(inventory)
     if hosts is not None:
-        from tianjictl.cli.launch_over import Wanted, launch_over_hosts
-
         if in_process:
             raise UsageProblem("--in-process runs in one process of this machine: an inventory does not go with it")
-        wanted = Wanted(job, env, algo, tuple(set_ or ()), shape, oversubscribe, Path(profile) if profile else None)
+        from tianjictl.cli.launch_over import launch_over_hosts
+
         return launch_over_hosts(hosts, wanted, name=name, detach=detach, dry_run=dry_run, json=json)
-
-    def make_plan(progress: Callable[[str], None]) -> Plan:
-        return _plan(job, env, algo, set_ or [], shape, oversubscribe, Path(profile) if profile else None, progress)
-
+    if not dry_run and not in_process:
+        return _launch_here(wanted, name, detach=detach, json=json)
+    with Progress() as progress:
+        plan = _plan(wanted, progress)
     if dry_run:
-        with Progress() as progress:
-            plan = make_plan(progress)
         return show(plan, name, json=json)
-    if in_process:
-        from tianjictl.cli.in_process import run_in_process
+    from tianjictl.cli.in_process import run_in_process
 
-        with Progress() as progress:
-            plan = make_plan(progress)
-        return run_in_process(plan, name or plan.job.name, json=json)
+    return run_in_process(plan, name or plan.job.name, json=json)
+
+
+def _launch_here(wanted: Wanted, name: str | None, *, detach: bool, json: bool) -> int:
     began = time.monotonic()
     agent = AgentProcess.start()  # it loads its libraries while the plan is made
     handed_over = False
     try:
         with Progress() as progress:
-            plan = make_plan(progress)
+            plan = _plan(wanted, progress)
             from tianjictl.cli.main import installed_version
             from tianjictl.launching.folder import new_run
             from tianjictl.launching.start import bring_up
@@ -113,25 +112,17 @@ def report_up(run: Run, plan: Plan, seconds: float, *, command: str, detach: boo
     return 0
 
 
-def _plan(
-    path: Path | None,
-    env: str | None,
-    algo: str | None,
-    overrides: list[str],
-    shape: str | None,
-    oversubscribe: bool,
-    profile: Path | None,
-    progress: Callable[[str], None],
-) -> Plan:
-    if path is not None and path.suffix == ".json":
-        if env or algo or overrides or shape or oversubscribe or profile:
-            raise UsageProblem(f"{path} is a finished plan: options that change the job do not go with it")
-        return _saved_plan(path)
-    from tianjictl.cli.job_input import read_job
+def _plan(wanted: Wanted, progress: Callable[[str], None]) -> Plan:
+    if wanted.path is not None and wanted.is_plan:
+        if wanted.changes_the_job:
+            raise UsageProblem(f"{wanted.path} is a finished plan: options that change the job do not go with it")
+        return _saved_plan(wanted.path)
     from tianjictl.launching.local_plan import plan_for_this_machine
 
-    job = read_job(path, env=env, algo=algo, overrides=overrides, oversubscribe=oversubscribe)
-    return plan_for_this_machine(job, shape=shape, oversubscribe=oversubscribe, profile_path=profile, progress=progress)
+    over = wanted.oversubscribe
+    return plan_for_this_machine(
+        wanted.job(), shape=wanted.shape, oversubscribe=over, profile_path=wanted.profile, progress=progress
+    )
 
 
 def _saved_plan(path: Path) -> Plan:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tianjictl.cli.job_input import read_job
 from tianjictl.cli.launch import read_plan, report_up, show
 from tianjictl.cli.main import installed_version
 from tianjictl.cli.progress import Progress
@@ -23,31 +21,9 @@ if TYPE_CHECKING:
 
     from runtime.contract.job import Job
     from runtime.contract.plan import Plan
+    from tianjictl.cli.job_input import Wanted
     from tianjictl.hosts.types import Inventory
     from tianjictl.remote.base import Connection
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the command line says of the job."""
-
-    path: Path | None
-    env: str | None
-    algo: str | None
-    overrides: tuple[str, ...]
-    shape: str | None
-    oversubscribe: bool
-    profile: Path | None
-
-    @property
-    def is_plan(self) -> bool:
-        return self.path is not None and self.path.suffix == ".json"
-
-    def job(self) -> Job:
-        """The job as the command line means it; UsageProblem lists what is wrong with it."""
-        return read_job(
-            self.path, env=self.env, algo=self.algo, overrides=self.overrides, oversubscribe=self.oversubscribe
-        )
 
 
 def launch_over_hosts(
