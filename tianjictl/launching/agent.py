@@ -11,9 +11,6 @@ import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from runtime.contract.order import AgentAnswer, AgentOrder
 from runtime.contract.run_mark import ROOM, RUN_ID_VARIABLE
 from tianjictl.errors import TianjiError, TimedOut
 
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from runtime.contract.order import AgentAnswer
 
 AGENT = (sys.executable, "-m", "runtime", "agent")
 
@@ -67,6 +65,8 @@ class AgentProcess:
 
         `network`: CIDR of the network on which agents of other nodes shall find it, none where there are none.
         """
+        from runtime.contract.order import AgentOrder  # not before the agent is started, which goes first
+
         order = AgentOrder(run=str(folder), resume_from=str(resume_from) if resume_from else None, network=network)
         assert self._process.stdin is not None
         try:
@@ -110,6 +110,10 @@ class AgentProcess:
         self._process.returncode = self._process.returncode if self._process.returncode is not None else 0
 
     def _answer(self, deadline: float) -> AgentAnswer:
+        from pydantic import ValidationError
+
+        from runtime.contract.order import AgentAnswer
+
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         while b"\n" not in self._unread:
