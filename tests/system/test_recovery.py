@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -191,22 +191,25 @@ def test_sigterm_to_the_agent_means_checkpoint_and_stop(ppo: LiveRun) -> None:
 
 
 def test_launches_and_stops_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
-    memory_files = _memory_files()
     for _ in range(3):
         run = start(tmp_path, "ppo")
         run.wait_for_updates()
+        memory = _memory_files(run.processes())
+        assert len(memory) >= 4
         run.stop()
+        assert not memory & _memory_files(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
         assert run.view().state is RunState.STOPPED
         assert not list(run.paths.root.glob("*.sock"))
         assert not list(run.paths.root.rglob("*.tmp*"))
-    assert _memory_files() == memory_files
 
 
-def _memory_files() -> int:
-    """memfds that any process of this user holds."""
-    found = subprocess.run(
-        ["find", "/proc", "-maxdepth", "3", "-path", "/proc/[0-9]*/fd/*", "-lname", "/memfd:*fragments*"],
-        capture_output=True,
-        check=False,
-    )
-    return len(found.stdout.splitlines())
+def _memory_files(pids: Iterable[int]) -> set[tuple[int, int]]:
+    """memfds that these processes hold, by device and inode: other runs may be on this machine."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it may be gone by now
+            for held in Path(f"/proc/{pid}/fd").iterdir():
+                if "/memfd:" in str(held.readlink()):
+                    status = held.stat()
+                    found.add((status.st_dev, status.st_ino))
+    return found
