@@ -28,6 +28,7 @@ from runtime.contract.version import installed_version
 from runtime.control.nodes import Heard
 from runtime.control.operator_server import OperatorServer
 from runtime.control.run_control import RunControl
+from runtime.control.steering import farewell_to_node
 from runtime.control.wire import CoordinatorWire
 
 if TYPE_CHECKING:
@@ -123,6 +124,9 @@ class Coordinator:
 
     def _hear(self, peer: str, message: AgentMessage, blob: bytes | None) -> None:
         control, now = self._control, time.monotonic()
+        if control.steering.has_left(peer):
+            self._wire.send(peer, farewell_to_node(control.run))  # it may have missed the first
+            return
         if not control.nodes.knows(peer):
             self._refuse(peer, f"{peer} is no node of this run")
             return

@@ -63,12 +63,17 @@ class Steering:
         self._someone_is_back = False
         self._hopeless_since: float | None = None
         self._unfit = ""
+        self._left: set[str] = set()
         for name, reason in self.membership.lost().items():
             fold.lose(name, reason)
 
     @property
     def plan(self) -> Plan:
         return self._revisions.plan
+
+    def has_left(self, name: str) -> bool:
+        """Whether this was a node of the run that has left it in good order."""
+        return name in self._left and not self.membership.knows(name)
 
     # -- what is heard
 
@@ -232,8 +237,8 @@ class Steering:
     # -- what is sent
 
     def _carry_out(self, effects: list[links.Effect], run: Run, cause: str | None) -> None:
-        if run.components_told:
-            return  # couriers leave with the rest
+        if run.state not in _CHANGEABLE:
+            return  # links leave with the rest
         for effect in effects:
             match effect:
                 case links.Send(node=node, message=message):
@@ -251,9 +256,15 @@ class Steering:
         for name in self.membership.departing():
             node = self.membership.nodes[name]
             if node.connected and node.revision >= self.plan.revision:
-                self._send(name, Shutdown(state=run.state, reason="this node has left the run"))
+                self._left.add(name)
+                self._send(name, farewell_to_node(run))
                 self._events.write("node.left", f"node {name} has left the run", host=name)
                 self.membership.forget(name)
             elif not node.connected:
                 self._fold.forsake(name)
                 self.membership.forget(name)
+
+
+def farewell_to_node(run: Run) -> Shutdown:
+    """To a node that is none of the run's any more."""
+    return Shutdown(state=run.state, reason="this node has left the run")
