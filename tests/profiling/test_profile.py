@@ -173,6 +173,7 @@ def test_an_open_shape_measures_first_and_only_once(monkeypatch: pytest.MonkeyPa
     assert plan.shape == "L4A4", "learners bind, and each needs an actor"
     assert plan.solver == "optimal"
     assert requests[0].learner_cores == (1, 2, 4)
+    told = [line for line in told if not line.startswith("waiting for environment")]  # a busy machine says so
     assert told == ["nothing measured yet for this job on this machine: measuring first", "measuring nothing (1/1)"]
     assert plan_for_this_machine(make_job()) == plan
     assert len(requests) == 1
