@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -20,10 +21,22 @@ if TYPE_CHECKING:
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
+MOST_DESCRIPTORS = 65_536
+
+
+def _allow_descriptors() -> None:
+    """An actor costs its agent some seven of them, and a login shell's limit is often a thousand."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft not in (resource.RLIM_INFINITY, wanted) and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class ForkClient:
     """Starts a forkserver and talks to it. Start it as early as possible: its imports take longest of all."""
 
     def __init__(self) -> None:
+        _allow_descriptors()
         self._end, other = protocol.channel()
         with other:
             self._process = subprocess.Popen(

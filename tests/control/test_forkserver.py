@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from runtime.contract.plan import Plan
 from runtime.contract.states import PHASES, Phase
 from runtime.control import fork_protocol as fork
 from runtime.control import second_life
-from runtime.control.fork_client import ForkClient
+from runtime.control.fork_client import MOST_DESCRIPTORS, ForkClient
 from runtime.control.orphan_record import read_orphan_record
 from runtime.memory.block import StatsBlock
 from runtime.memory.board import BoardReader
@@ -142,6 +144,7 @@ def test_a_forkserver_keeps_nothing_of_those_who_came_and_went(node: Node) -> No
     held = Path(f"/proc/{node.forks.pid}/fd")
     for name in ("learner-0", "actor-0"):
         node.spawn(name)
+        node.wait(partial(node.steady, name))  # who is on its way reads the plan of the moment
     before = len(list(held.iterdir()))
     for attempt in range(1, 6):
         node.revise(MORE)
@@ -230,6 +233,17 @@ def test_lives_that_ended_long_ago_do_not_count() -> None:
         lives = lives.one_more(now) or pytest.fail("three are allowed")
     assert lives.one_more(3.0) is None
     assert lives.one_more(second_life.WITHIN_S + 0.5) is not None
+
+
+def test_an_agent_has_as_many_descriptors_as_it_may(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+    try:
+        node = Node(tmp_path, PLAN, "n1")
+        node.close()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(hard, MOST_DESCRIPTORS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_signal_that_is_not_meant_for_a_hand_over_is_a_death(node: Node) -> None:
