@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -75,13 +75,18 @@ def joining(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What is done to hosts that join; no host is reached."""
     done: list[tuple[str, str]] = []
 
-    def add_node(_run: object, hosts: Inventory, name: str, _progress: Callable[[str], None], *, dry_run: bool = False):
-        assert hosts.find(name) is not None
-        done.append(("look" if dry_run else "add", name))
-        return HostPlan(name=name, cores=(0, 1, 2, 3))
+    def add_nodes(
+        _run: object, hosts: Inventory, names: Sequence[str], _say: Callable[[str], None], *, dry_run: bool = False
+    ) -> tuple[HostPlan, ...]:
+        assert all(hosts.find(name) is not None for name in names)
+        done.extend(("look" if dry_run else "add", name) for name in names)
+        return tuple(HostPlan(name=name, cores=(0, 1, 2, 3)) for name in names)
 
-    monkeypatch.setattr(cluster, "add_node", add_node)
-    monkeypatch.setattr(cluster, "start_node", lambda _run, name, _progress: done.append(("start", name)))
+    def start_nodes(_run: object, names: Sequence[str], _say: Callable[[str], None]) -> None:
+        done.extend(("start", name) for name in names)
+
+    monkeypatch.setattr(cluster, "add_nodes", add_nodes)
+    monkeypatch.setattr(cluster, "start_nodes", start_nodes)
     return done
 
 
@@ -161,13 +166,13 @@ def test_a_host_joins_before_it_is_counted_on_and_its_agent_starts_after_that(sc
 
 @pytest.mark.usefixtures("joining")
 def test_a_host_whose_agent_does_not_start_is_named_with_the_way_back(scaled, tianjictl, inventory, monkeypatch):
-    def start_node(_run: object, name: str, _progress: Callable[[str], None]) -> None:
-        raise Unreachable(f"{name} does not answer")
+    def start_nodes(_run: object, names: Sequence[str], _say: Callable[[str], None]) -> None:
+        raise Unreachable(f"{names[0]} does not answer")
 
-    monkeypatch.setattr(cluster, "start_node", start_node)
+    monkeypatch.setattr(cluster, "start_nodes", start_nodes)
     code, _, err = tianjictl("scale", scaled.run.run_id, "--add-host", "tj9", "-i", inventory, "--yes")
     assert code == 4
-    assert "tj9 has joined" in err
+    assert "tj9 joined" in err
     assert f"hint: tianjictl scale {scaled.run.run_id} L1A4 --remove-host tj9" in err
 
 

@@ -13,6 +13,8 @@ import yaml
 from support.cluster_runs import STEADY, Look, Operator, Watcher, nothing_left, socket_of
 from support.pretend_hosts import PretendHosts, wait
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def operator(tmp_path: Path, pretend_hosts: PretendHosts) -> Operator:
@@ -107,13 +109,15 @@ def test_a_frozen_host_is_missed_and_takes_part_again_when_it_goes_on(pretend_ho
         assert all(look.balanced for look in watcher.looks)
 
 
-def kill_one(hosts: PretendHosts, number: int, run: str, word: str) -> int:
-    """SIGKILL to the process of the run on a host whose command line has this word."""
+def kill_one(hosts: PretendHosts, number: int, run: str, name: str) -> None:
+    """SIGKILL to the process of the run on a host that is called so, or has that in its command line."""
     for pid in hosts.processes_of(number, run):
-        if word in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode():
+        called = Path(f"/proc/{pid}/comm").read_text().strip()
+        typed = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        if called.startswith(name) or name in typed:
             os.kill(pid, signal.SIGKILL)
-            return pid
-    raise AssertionError(f"no process with {word} on {hosts.name(number)}")
+            return
+    raise AssertionError(f"no {name} on {hosts.name(number)}")
 
 
 def test_a_killed_courier_is_replaced_and_nothing_is_lost(pretend_hosts: PretendHosts, run: str) -> None:
@@ -121,7 +125,7 @@ def test_a_killed_courier_is_replaced_and_nothing_is_lost(pretend_hosts: Pretend
         before = under_way(watcher)
         number = actors_only(before, pretend_hosts)
         killed = time.monotonic()
-        kill_one(pretend_hosts, number, run, "runtime.courier")
+        kill_one(pretend_hosts, number, run, "courier.")
         after = watcher.until(
             lambda look: look.at > killed + 1 and look.view["state"] == "running"
             and look.linked,

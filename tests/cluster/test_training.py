@@ -12,6 +12,8 @@ import yaml
 from support.cluster_runs import STEADY, Operator, Watcher, nothing_left, socket_of
 from support.pretend_hosts import PretendHosts
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:

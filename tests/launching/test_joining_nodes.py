@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tianjictl.errors import TianjiError, UsageProblem
-from tianjictl.launching.cluster import add_node, start_node
+from tianjictl.launching.cluster import add_nodes, start_nodes
 from tianjictl.runs.processes import processes_of
 from tianjictl.runs.registry import open_run
 
@@ -22,11 +22,11 @@ def test_a_host_is_prepared_first_and_started_when_asked(hosts, launched):
     run = launched(hosts("cn01"))
     inventory = hosts("cn01", "cn02")
     lines: list[str] = []
-    made = add_node(run, inventory, "cn02", lines.append)
+    [made] = add_nodes(run, inventory, ["cn02"], lines.append)
     assert (made.name, made.network) == ("cn02", "127.0.0.0/8")
     assert made.cores
     assert len(processes_of(run.run_id)) == 1
-    start_node(run, "cn02", lines.append)
+    start_nodes(run, ["cn02"], lines.append)
     assert len(processes_of(run.run_id)) == 2
     assert [line.removeprefix("cn02: ").split()[0] for line in lines] == ["reached", "checked:", "runtime", "agent"]
     known = open_run(run.paths.root)
@@ -39,7 +39,7 @@ def test_a_host_is_prepared_first_and_started_when_asked(hosts, launched):
 @pytest.mark.usefixtures("agents")
 def test_asking_what_would_be_notes_and_stages_nothing(hosts, launched, tmp_path):
     run = launched(hosts("cn01"))
-    add_node(run, hosts("cn01", "cn02"), "cn02", silent, dry_run=True)
+    add_nodes(run, hosts("cn01", "cn02"), ["cn02"], silent, dry_run=True)
     assert [node.name for node in open_run(run.paths.root).nodes] == ["cn01"]
     assert list((tmp_path / "cn02" / "stage").iterdir()) == []
 
@@ -48,9 +48,9 @@ def test_an_agent_that_does_not_start_is_gone_and_the_others_of_its_machine_go_o
     agents(cn02="refuse")
     run = launched(hosts("cn01"))
     before = {process.pid for process in processes_of(run.run_id)}
-    add_node(run, hosts("cn01", "cn02"), "cn02", silent)
+    add_nodes(run, hosts("cn01", "cn02"), ["cn02"], silent)
     with pytest.raises(TianjiError, match="cn02: start: no memory for the rings"):
-        start_node(run, "cn02", silent)
+        start_nodes(run, ["cn02"], silent)
     assert {process.pid for process in processes_of(run.run_id)} == before
 
 
@@ -58,6 +58,6 @@ def test_an_agent_that_does_not_start_is_gone_and_the_others_of_its_machine_go_o
 def test_a_host_that_cannot_join_is_refused_with_the_reason(hosts, launched):
     run = launched(hosts("cn01"))
     with pytest.raises(UsageProblem, match="has no host cn09"):
-        add_node(run, hosts("cn01"), "cn09", silent)
+        add_nodes(run, hosts("cn01"), ["cn09"], silent)
     with pytest.raises(UsageProblem, match=r"cn02 has no address in 10\.99\.0\.0/24"):
-        add_node(run, hosts("cn01", "cn02", cn02={"network": "10.99.0.0/24"}), "cn02", silent)
+        add_nodes(run, hosts("cn01", "cn02", cn02={"network": "10.99.0.0/24"}), ["cn02"], silent)

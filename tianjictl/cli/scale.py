@@ -127,9 +127,9 @@ def _prepared(
 ) -> tuple[HostPlan, ...]:
     if hosts is None:
         return ()
-    from tianjictl.launching.cluster import add_node
+    from tianjictl.launching.cluster import add_nodes
 
-    return tuple(add_node(run, hosts, name, progress, dry_run=dry_run) for name in names)
+    return add_nodes(run, hosts, names, progress, dry_run=dry_run)
 
 
 def _ask(run: Run, wanted: ScaleRequest) -> Difference:
@@ -156,18 +156,19 @@ def _show(change: Difference) -> None:
 
 
 def _start(run: Run, names: tuple[str, ...], change: Difference, progress: Callable[[str], None]) -> None:
-    """The agents of hosts that join. One that does not start leaves the run with a node too many: said with the way."""
+    """The agents of hosts that join. Those that do not start leave the run with nodes too many: said with the way."""
     if not names:
         return
-    from tianjictl.launching.cluster import start_node
+    from tianjictl.launching.cluster import start_nodes
 
-    for name in names:
-        progress(f"starting the agent on {name}")
-        try:
-            start_node(run, name, progress)
-        except TianjiError as error:
-            back = f"tianjictl scale {run.run_id} {change.shape_before} --remove-host {name}"
-            raise type(error)(f"{name} has joined {run.run_id}, but {error.message}", hint=back) from error
+    progress(f"starting the agent{'s' if len(names) > 1 else ''} on {', '.join(names)}")
+    try:
+        start_nodes(run, names, progress)
+    except TianjiError as error:
+        leave = " ".join(f"--remove-host {name}" for name in names)
+        error.message = f"{', '.join(names)} joined {run.run_id}, but: {error.message}"
+        error.hint = f"tianjictl scale {run.run_id} {change.shape_before} {leave}"
+        raise
 
 
 def _wait(run: Run, change: Difference, deadline: float, progress: Callable[[str], None]) -> None:

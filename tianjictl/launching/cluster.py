@@ -1,4 +1,4 @@
-"""A node more for a run that lives: prepared first, with nothing started; then its agent."""
+"""More nodes for a run that lives: prepared first, with nothing started; then their agents."""
 
 from __future__ import annotations
 
@@ -18,74 +18,85 @@ from tianjictl.runs.nodes import host_of
 from tianjictl.runs.registry import Run, open_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from runtime.contract.plan import HostPlan
     from tianjictl.hosts.types import Host, Inventory
     from tianjictl.launching.host_check import HostCheck
 
 
-def add_node(
-    run: Run, inventory: Inventory, host_name: str, progress: Callable[[str], None], *, dry_run: bool = False
-) -> HostPlan:
-    """Reach a host, check it, stage what it lacks and note it in the run's record; nothing is started there.
+def add_nodes(
+    run: Run,
+    inventory: Inventory,
+    names: Sequence[str],
+    progress: Callable[[str], None],
+    *,
+    dry_run: bool = False,
+) -> tuple[HostPlan, ...]:
+    """Reach hosts, check them, stage what they lack and note them in the run's record; nothing is started there.
 
-    The answer is what the coordinator must know of it (`ScaleRequest.add`). With `dry_run` nothing is staged or noted.
-    UsageProblem where the inventory has no such host, Unreachable or DoctorFailed where it cannot be used.
+    The answer is what the coordinator must know of them (`ScaleRequest.add`). `dry_run` stages and notes nothing.
+    UsageProblem where the inventory has no such host, Unreachable or DoctorFailed where one cannot be used.
     """
-    host = inventory.find(host_name)
-    if host is None:
-        known = ", ".join(each.name for each in inventory.hosts)
-        raise UsageProblem(f"{inventory.file or 'the inventory'} has no host {host_name}", hint=f"it has {known}")
+    hosts = {name: _found(inventory, name) for name in names}
     run = open_run(run.paths.root)
     if run.record is None or run.record.head is None:
         why = f"{run.run_id} runs on this machine alone: no other host can join it"
         raise UsageProblem(why, hint="launch with an inventory (-i) a run that is to grow beyond this machine")
     plan = present_plan(run)
-    with Fleet({host.name: host}) as fleet:
+    with Fleet(hosts) as fleet:
         failures = fleet.reach(progress=progress)
         checks, unfit = check_all(fleet, fleet.connections, env_modules(plan.job.env.id), progress)
         if failures or unfit:
             raise of_all(failures | unfit)
-        check = checks[host.name]
-        may_learn = not host.roles or "learner" in host.roles
-        check_room(host, check, needed_at(plan, may_learn))
-        made = joining_host(host, fleet.connections[host.name], plan, [host_of(node) for node in run.nodes])
+        made: list[HostPlan] = []
+        for host in hosts.values():
+            check_room(host, checks[host.name], needed_at(plan, not host.roles or "learner" in host.roles))
+            known = plan.model_copy(update={"hosts": (*plan.hosts, *made)})
+            made.append(joining_host(host, fleet.connections[host.name], known, [host_of(node) for node in run.nodes]))
         if not dry_run:
-            _note(run, host, check, fleet, progress)
-    return made
+            _note(run, hosts, checks, fleet, progress)
+    return tuple(made)
 
 
-def start_node(run: Run, host_name: str, progress: Callable[[str], None]) -> None:
-    """Start the agent of a node that `add_node` has prepared, and wait until it has answered.
+def _found(inventory: Inventory, name: str) -> Host:
+    host = inventory.find(name)
+    if host is None:
+        known = ", ".join(each.name for each in inventory.hosts)
+        raise UsageProblem(f"{inventory.file or 'the inventory'} has no host {name}", hint=f"it has {known}")
+    return host
 
-    TianjiError says why it did not; nothing of it is left on the host then.
+
+def start_nodes(run: Run, names: Sequence[str], progress: Callable[[str], None]) -> None:
+    """Start the agents of nodes that `add_nodes` has prepared, all at once, and wait until they have answered.
+
+    TianjiError says which did not, and why; nothing of any of them is left on the hosts then.
     """
     from tianjictl.cli.main import installed_version
 
     run = open_run(run.paths.root)
-    node = next((each for each in run.nodes if each.name == host_name), None)
+    nodes = [each for each in run.nodes if each.name in names]
     head = run.head
-    if node is None or head is None or run.record is None:
-        raise TianjiError(f"{host_name} is no node of {run.run_id}")
-    with fleet_of([head, node]) as fleet:
+    if len(nodes) < len(set(names)) or head is None or run.record is None:
+        missing = sorted(set(names) - {node.name for node in nodes})
+        raise TianjiError(f"{', '.join(missing) or ', '.join(names)}: no node of {run.run_id}")
+    networks = _networks(run, names)
+    with fleet_of([head, *nodes]) as fleet:
         failures = fleet.reach(progress=lambda _line: None)
         if failures:
             raise of_all(failures)
         try:
-            start = Start(run.run_id, run.attempt, installed_version(), {node.name: _network(run, node.name)}, {})
-            start_others(fleet, head, [node], start, run.record.endpoint, progress)
+            start = Start(run.run_id, run.attempt, installed_version(), networks, {})
+            start_others(fleet, head, nodes, start, run.record.endpoint, progress)
         except BaseException as error:
             with deaf_to_ctrl_c():
-                left = take_down(fleet, run.run_id, [node], progress, whole=False)
-                for line in forget(fleet, run, [node]):
+                left = take_down(fleet, run.run_id, nodes, progress, whole=False)
+                for line in forget(fleet, run, nodes):
                     progress(line)
-            if not isinstance(error, TianjiError):
-                raise
-            told = of_all({host_name: error})
-            told.details = (*told.details, *left)
-            raise told from error
-    started = [each.model_copy(update={"started": True}) if each.name == host_name else each for each in run.nodes]
+            if isinstance(error, TianjiError):
+                error.details = (*error.details, *left)
+            raise
+    started = [each.model_copy(update={"started": True}) if each in nodes else each for each in run.nodes]
     note_nodes(run, started, head.name, run.record.endpoint)
 
 
@@ -98,17 +109,19 @@ def present_plan(run: Run) -> Plan:
         raise TianjiError(f"the plan of {run.run_id} cannot be read") from error
 
 
-def _note(run: Run, host: Host, check: HostCheck, fleet: Fleet, progress: Callable[[str], None]) -> None:
-    """Stage what the host lacks, and have the record know it."""
+def _note(
+    run: Run, hosts: Mapping[str, Host], checks: Mapping[str, HostCheck], fleet: Fleet, progress: Callable[[str], None]
+) -> None:
+    """Stage what the hosts lack, and have the record know them."""
     assert run.record is not None
     assert run.record.head is not None
-    node = record_of(host, check, run, head=False)
-    stage_all(fleet, [node], {host.name: check}, progress)
-    others = [each for each in run.nodes if each.name != host.name]
-    note_nodes(run, [*others, node], run.record.head, run.record.endpoint)
+    nodes = [record_of(host, checks[name], run, head=False) for name, host in hosts.items()]
+    stage_all(fleet, nodes, dict(checks), progress)
+    others = [each for each in run.nodes if each.name not in hosts]
+    note_nodes(run, [*others, *nodes], run.record.head, run.record.endpoint)
 
 
-def _network(run: Run, name: str) -> str | None:
+def _networks(run: Run, names: Sequence[str]) -> dict[str, str | None]:
     plan = present_plan(run)
     known = {host.name: host.network for host in plan.hosts}
-    return known.get(name, plan.host(plan.head).network)
+    return {name: known.get(name, plan.host(plan.head).network) for name in names}
