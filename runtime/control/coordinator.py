@@ -73,7 +73,8 @@ class Coordinator:
         self._control.close()
 
     def _turn(self, timeout_s: float) -> None:
-        ready = self._wire.wait(timeout_s, self._operator.descriptors())
+        informed = self._control.informed(time.monotonic())
+        ready = self._wire.wait(timeout_s, self._operator.descriptors() if informed else ())
         for peer, message, blob in self._wire.receive():
             if not self._control.over:
                 self._hear(peer, message, blob)

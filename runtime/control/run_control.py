@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from runtime.control.run_state import Run, Standing
 
 _WRITE_EVERY_S = 1.0
+_HEAR_ALL_WITHIN_S = 1.5  #: a successor answers nobody before it has heard all nodes, or for so long
 _TRAINING = (RunState.RUNNING, RunState.DEGRADED)
 
 
@@ -69,6 +70,9 @@ class RunControl:
         self._watch = Watch(plan, now=now)
         self._standings: tuple[Standing, ...] = ()
         self._written_at = -math.inf
+        self._began_at = now
+        fresh = self.run.state is RunState.PENDING
+        self._uninformed = set() if fresh else {node.name for node in self._scribe.nodes if node.connected}
         self._unwritten_state = True
 
     @property
@@ -89,6 +93,13 @@ class RunControl:
         elif self._scribe.open_round is not None and (ended := self.desk.resume(self._scribe.open_round, now)):
             self._feed(ended)
 
+    def informed(self, now: float) -> bool:
+        """Whether what is shown is no older than what was: a successor first hears every node that was there."""
+        if self._uninformed and now - self._began_at < _HEAR_ALL_WITHIN_S:
+            return False
+        self._uninformed.clear()
+        return True
+
     def close(self) -> None:
         """Let go of files and threads."""
         self.desk.close()
@@ -105,6 +116,7 @@ class RunControl:
     def take(self, report: Report, now: float) -> Ack:
         """A node's report; what to answer."""
         self._fold.take(report, now)
+        self._uninformed.discard(report.node)
         self.steering.report(report, self.run, now)
         for event in report.events:
             self.events.adopt(event, report.node)

@@ -68,23 +68,28 @@ def _changed(request: ScaleRequest, plan: Plan, away: frozenset[str]) -> Plan:
         except ValueError as error:
             raise RefusedError(str(error)) from error
         check_bounds(shape, plan.job.elastic)
-    hosts = _hosts(request, plan)
+    hosts = _hosts(request, plan, away)
     try:
         return rearrange(plan, shape, hosts=hosts, away=away, leave=frozenset(request.remove))
     except ArrangementError as error:
         raise RefusedError(error.message, error.hint, infeasible=True) from error
 
 
-def _hosts(request: ScaleRequest, plan: Plan) -> tuple[HostPlan, ...]:
+def _hosts(request: ScaleRequest, plan: Plan, away: frozenset[str]) -> tuple[HostPlan, ...]:
+    """The plan's and those that join. A lost node may join again: its place is kept, only its agent is missing."""
     known = {host.name for host in plan.hosts}
+    joining = []
     for host in request.add:
         if host.name in known:
-            raise RefusedError(f"{host.name} is a node of this run already")
+            if host.name in away:
+                continue
+            raise RefusedError(f"{host.name} is a node of this run already, and connected")
         known.add(host.name)
+        joining.append(host)
     for name in request.remove:
         if name not in known:
             raise RefusedError(f"{name} is no node of this run", f"its nodes are {', '.join(sorted(known))}")
-    return (*plan.hosts, *request.add)
+    return (*plan.hosts, *joining)
 
 
 def check_bounds(shape: Shape, elastic: ElasticConfig) -> None:

@@ -105,3 +105,9 @@ def test_the_job_itself_bounds_the_shape():
 def test_nothing_new_goes_to_a_node_that_does_not_answer(plan):
     found = ask(plan, shape="L1A5", away=frozenset({"tj2"}))
     assert "no core is free" in (found.reply.error or "")
+
+
+def test_a_lost_node_may_join_again_and_keeps_its_place(plan):
+    found = ask(plan, add=(HostPlan(name="tj2", cores=(0, 1, 2, 3)),), away=frozenset({"tj2"}))
+    assert found.reply.ok
+    assert found.plan is None, "its agent is missing, and nothing else"

@@ -63,9 +63,10 @@ def scale(
         shown = _ask(found, ScaleRequest(shape=shape, add=joining, remove=removed, dry_run=True))
     if not json:
         _show(shown)
-    if dry_run or not _changes(shown):
+    returning = tuple(name for name in added if name not in shown.hosts_added)
+    if dry_run or not (_changes(shown) or returning):
         return _tell(found, shown, 0.0, applied=False, json=json)
-    confirm(f"Scale {found.run_id} from {shown.shape_before} to {shown.shape_after}?", yes=yes)
+    confirm(_question(found, shown, returning), yes=yes)
     began = time.monotonic()
     with Progress("scaling") as progress:
         joining = _prepared(found, hosts, added, progress, dry_run=False)
@@ -75,7 +76,7 @@ def scale(
             for line in difference_lines(made):
                 progress.keep(line)
         _start(found, added, made, progress)
-        _wait(found, made, began + _PRESENT_WITHIN_S, progress)
+        _wait(found, made, returning, began + _PRESENT_WITHIN_S, progress)
     return _tell(found, made, time.monotonic() - began, applied=True, json=json)
 
 
@@ -171,7 +172,17 @@ def _start(run: Run, names: tuple[str, ...], change: Difference, progress: Calla
         raise
 
 
-def _wait(run: Run, change: Difference, deadline: float, progress: Callable[[str], None]) -> None:
+def _question(run: Run, change: Difference, returning: tuple[str, ...]) -> str:
+    back = f"bring {', '.join(returning)} back into {run.run_id}" if returning else ""
+    if not _changes(change):
+        return f"{back.capitalize()}?"
+    scaled = f"Scale {run.run_id} from {change.shape_before} to {change.shape_after}"
+    return f"{scaled}, and {back}?" if back else f"{scaled}?"
+
+
+def _wait(
+    run: Run, change: Difference, returning: tuple[str, ...], deadline: float, progress: Callable[[str], None]
+) -> None:
     """Until everybody who joins works and everybody who leaves is gone; TimedOut names who is not."""
     told = ""
     while True:
@@ -182,7 +193,7 @@ def _wait(run: Run, change: Difference, deadline: float, progress: Callable[[str
                 progress(f"{run.run_id} has completed meanwhile: {view.reason}")
                 return
             raise TrainingFailed(f"{run.run_id} {view.state} while it was scaled: {view.reason}")
-        left = _missing(view, change)
+        left = _missing(view, change) + _not_back(view, returning)
         if picture.live and not left:
             return
         if time.monotonic() > deadline:
@@ -204,6 +215,15 @@ def _missing(view: RunView, change: Difference) -> list[str]:
     leaving = [line.partition(" on ")[0] for line in change.leaves]
     waiting = [f"{name} ({states.get(name, 'not there')})" for name in wanted if states.get(name) != "running"]
     return waiting + [f"{name} (to leave, {states[name]})" for name in leaving if name in states]
+
+
+def _not_back(view: RunView, returning: tuple[str, ...]) -> list[str]:
+    """Hosts that do not take part again yet. What runs on one that has begun anew has names of its own."""
+    states = {host.name: host.state for host in view.hosts}
+    silent = [f"{name} ({states.get(name, 'not there')})" for name in returning if states.get(name) != "connected"]
+    if silent or not returning or view.state is RunState.RUNNING:
+        return silent
+    return [f"the run to be whole ({view.reason})"]
 
 
 def _tell(run: Run, change: Difference, seconds: float, *, applied: bool, json: bool) -> int:
