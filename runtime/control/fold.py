@@ -90,6 +90,10 @@ class Fold:
         """When each node last reported."""
         return self._heard_at
 
+    def revision_of(self, node: str) -> int:
+        """By which plan a node works, as it said last."""
+        return self._revisions.get(node, 0)
+
     @property
     def away(self) -> Mapping[str, str]:
         """Nodes that are lost, and why."""

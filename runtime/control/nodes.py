@@ -13,6 +13,7 @@ from enum import StrEnum
 from runtime.contract.model import Document
 
 RECEIVER_STALL_S = 1.0  #: a longer gap between ticks means that the coordinator itself was held up
+FOUND_WITHIN_S = 2.0  #: how long agents may need to find a coordinator that follows another
 _FORMER = 8  #: so many instances of a node that is begun anew are known as gone
 
 
@@ -48,9 +49,9 @@ class Node(Document):
         return None if self.state is NodeState.WAITING else max(0.0, now - self.heard_at)
 
     def expected(self, now: float) -> Node:
-        """As a coordinator that has just begun must see it: its silence begins to count now."""
+        """As a coordinator that has just begun must see it: its silence counts once it can have found the new one."""
         lost_at = None if self.lost_at is None else now
-        return self.model_copy(update={"heard_at": now, "ticked_at": None, "lost_at": lost_at})
+        return self.model_copy(update={"heard_at": now + FOUND_WITHIN_S, "ticked_at": None, "lost_at": lost_at})
 
 
 class Heard(Document):
@@ -132,7 +133,7 @@ def _heard(node: Node, event: Heard, now: float) -> Outcome:
 def _tick(node: Node, now: float) -> Outcome:
     gap = now - node.ticked_at if node.ticked_at is not None else 0.0
     forgiven = gap if gap > RECEIVER_STALL_S else 0.0
-    heard_at = min(now, node.heard_at + forgiven)
+    heard_at = max(node.heard_at, min(now, node.heard_at + forgiven))
     node = node.model_copy(update={"ticked_at": now, "heard_at": heard_at})
     if node.state is not NodeState.CONNECTED or now - heard_at <= node.limit_s:
         return node, []

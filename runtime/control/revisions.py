@@ -69,7 +69,15 @@ def may_settle(plan: Plan, fold: Fold, *, waited_s: float) -> bool:
     if any(p.donor is not None and not p.leaving and not _stands(p, fold) for p in plan.placements):
         return False
     leaving = [placement for placement in plan.placements if placement.leaving]
-    return waited_s >= DRAIN_S or all(_has_left(placement, fold) for placement in leaving)
+    return waited_s >= DRAIN_S or (_is_followed(plan, fold) and all(_has_left(one, fold) for one in leaving))
+
+
+def _is_followed(plan: Plan, fold: Fold) -> bool:
+    """Whether every node works by this plan, and nobody is just being made: who is, reads the plan on the way."""
+    there = [host.name for host in plan.hosts if host.name not in fold.away]
+    if any(fold.revision_of(node) < plan.revision for node in there):
+        return False
+    return all(fold.state_of(placement)[0] is not ComponentState.STARTING for placement in plan.placements)
 
 
 def _stands(learner: Placement, fold: Fold) -> bool:

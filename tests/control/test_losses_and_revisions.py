@@ -168,6 +168,23 @@ def test_a_change_is_over_when_all_that_leaves_has_left_and_is_used_up(plan: Pla
     assert may_settle(after, fold, waited_s=1.0)
 
 
+def test_a_change_is_not_over_while_somebody_may_still_be_reading_its_plan(plan: Plan) -> None:
+    after = rearrange(plan, Shape(2, 5))
+    (leaving,) = [p for p in after.placements if p.leaving]
+    fold = Fold(after, Base())
+    states: Any = {leaving.name.replace("-", "_"): ComponentState.EXITED, "buffer_1": ComponentState.STARTING}
+    for host in after.hosts:
+        fold.take(report(after, host.name, **states), 1.0)
+    assert not may_settle(after, fold, waited_s=1.0), "a buffer that is replaced has not read it yet perhaps"
+    states["buffer_1"] = ComponentState.RUNNING
+    fold.take(report(after, after.home(1), **states), 2.0)
+    assert may_settle(after, fold, waited_s=2.0)
+    fold.take(report(after, THIRD, **states).model_copy(update={"revision": plan.revision}), 3.0)
+    assert not may_settle(after, fold, waited_s=3.0), "nor has a node that works by the plan before"
+    fold.lose(THIRD, SILENT)
+    assert may_settle(after, fold, waited_s=4.0), "one that is away is not waited for"
+
+
 def test_a_new_learner_keeps_its_donor_until_it_works_however_long_that_takes(plan: Plan) -> None:
     after = rearrange(plan, Shape(3, 6))
     (new,) = [p for p in after.placements if p.donor is not None]

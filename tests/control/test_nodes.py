@@ -79,10 +79,13 @@ def test_the_offset_of_its_clock_is_shown_and_judges_nothing() -> None:
 
 def test_a_coordinator_that_takes_over_gives_everybody_their_time() -> None:
     node, _ = play((0.0, here()), *ticks(0.25, 2.0))
-    node, changes = play(*ticks(100.0, 102.0), node=Node.model_validate_json(node.model_dump_json()).expected(100.0))
+    heir = Node.model_validate_json(node.model_dump_json()).expected(100.0)
+    node, changes = play(*ticks(100.0, 104.0), node=heir)
     assert (node.connected, changes) == (True, [])
-    _, changes = play((102.1, here()), node=node)
+    _, changes = play((104.1, here()), node=node)
     assert changes == [], "it was there all the time"
+    _, changes = play(*ticks(100.0, 105.0), node=heir)
+    assert [type(change) for change in changes] == [Went], "but not for ever"
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3.0), st.sampled_from(["a", "b", "c", "tick"])), max_size=60))
