@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -45,18 +46,26 @@ def user_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, user_key: Path) -> Iterator[Server]:
     servers = Servers(tmp_path_factory.mktemp("shared"), user_key)
-    yield servers(last=4)
+    # A home without the files that a shell reads first: those of whoever runs the tests cost time at every command.
+    yield servers(f"SetEnv HOME={tmp_path_factory.mktemp('home')}", last=4)
     servers.close()
 
 
-@pytest.fixture
-def hosts(server: Server, tmp_path: Path) -> Callable[..., Inventory]:
-    """An inventory of hosts behind SSH, each with a folder of its own: `hosts("cn01", "cn02")`."""
+@pytest.fixture(scope="session")
+def used_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of hosts that has been in use: what is staged there is compiled once for all tests."""
+    return tmp_path_factory.mktemp("state")
 
-    def make(*names: str, **changes: dict[str, object]) -> Inventory:
+
+@pytest.fixture
+def hosts(server: Server, used_state: Path, tmp_path: Path) -> Callable[..., Inventory]:
+    """An inventory of hosts behind SSH: `hosts("cn01", "cn02")`. With `fresh` nothing is staged on them yet."""
+
+    def make(*names: str, fresh: bool = False, **changes: dict[str, object]) -> Inventory:
         made = []
         for name in names:
-            settings = {"workdir": str(tmp_path / name), "network": "127.0.0.0/8", **changes.get(name, {})}
+            folder = tmp_path / name if fresh else used_state
+            settings = {"workdir": str(folder), "network": "127.0.0.0/8", **changes.get(name, {})}
             made.append(server.host(name, **settings))
         return Inventory("hosts.yaml", tuple(made))
 
@@ -66,13 +75,10 @@ def hosts(server: Server, tmp_path: Path) -> Callable[..., Inventory]:
 @pytest.fixture
 def agents(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """What is staged is the runtime with agents that stand in: `agents(cn02="mute")`."""
-    real = staging.runtime_archive()
-    files = staging.unpacked(real)
 
     def behave(**modes: str) -> None:
-        source = Path(stand_in_agent.__file__).read_text().replace("= {}  #: by node", f"= {modes!r}  #: by node")
-        changed = staging.pack({**files, "runtime/control/agent_main.py": source.encode()})
-        monkeypatch.setattr(host_check, "MODULES", ("pydantic",))  # what stands in needs no more
+        changed = _stand_in(tuple(sorted(modes.items())))
+        monkeypatch.setattr(host_check, "MODULES", ("json",))  # what stands in needs no more
         for module in (staging, nodes):
             monkeypatch.setattr(module, "runtime_archive", lambda: changed)
 
@@ -135,6 +141,16 @@ def tianjictl(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, st
         return code, captured.out, captured.err
 
     return call
+
+
+@lru_cache
+def _stand_in(modes: tuple[tuple[str, str], ...]) -> staging.Archive:
+    """The parts of the runtime that answer questions, and an agent that only stands in."""
+    kept = ("__init__.py", "__main__.py", "contract/", "checkpoint/", "control/__init__.py", "control/relay.py")
+    whole = staging.unpacked(staging.runtime_archive())
+    files = {name: data for name, data in whole.items() if name.removeprefix("runtime/").startswith(kept)}
+    source = Path(stand_in_agent.__file__).read_text().replace("= {}  #: by node", f"= {dict(modes)!r}  #: by node")
+    return staging.pack({**files, "runtime/control/agent_main.py": source.encode()})
 
 
 def _placed(role: Role, index: int, host: str) -> Placement:

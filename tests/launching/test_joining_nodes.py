@@ -20,7 +20,7 @@ def silent(_line: str) -> None:
 @pytest.mark.usefixtures("agents")
 def test_a_host_is_prepared_first_and_started_when_asked(hosts, launched):
     run = launched(hosts("cn01"))
-    inventory = hosts("cn01", "cn02")
+    inventory = hosts("cn01", "cn02", fresh=True)
     lines: list[str] = []
     [made] = add_nodes(run, inventory, ["cn02"], lines.append)
     assert (made.name, made.network) == ("cn02", "127.0.0.0/8")
@@ -39,7 +39,7 @@ def test_a_host_is_prepared_first_and_started_when_asked(hosts, launched):
 @pytest.mark.usefixtures("agents")
 def test_asking_what_would_be_notes_and_stages_nothing(hosts, launched, tmp_path):
     run = launched(hosts("cn01"))
-    add_nodes(run, hosts("cn01", "cn02"), ["cn02"], silent, dry_run=True)
+    add_nodes(run, hosts("cn01", "cn02", fresh=True), ["cn02"], silent, dry_run=True)
     assert [node.name for node in open_run(run.paths.root).nodes] == ["cn01"]
     assert list((tmp_path / "cn02" / "stage").iterdir()) == []
 
