@@ -151,8 +151,9 @@ def test_a_coordinator_that_is_killed_is_followed_by_one_that_has_forgotten_noth
     )
     assert (view.state, view.progress.env_steps, view.progress.updates) == (RunState.RUNNING, 700, 40)
     assert stage.paths.wire_port.read_text() == port
-    after = until_running(stage)
-    assert [(c.name, c.host) for c in after.components] == [(c.name, c.host) for c in before.components]
+    until_running(stage)
+    known = [(c.name, c.host) for c in before.components]
+    stage.until("known again", lambda: [(c.name, c.host) for c in stage.view().components] == known)
     assert stage.agents[OTHER].assigned == [1]
     serials = {link.serial for agent in stage.agents.values() for link in agent.links.values()}
     assert serials == {1}, "a link that is up is let alone"
