@@ -1,8 +1,9 @@
-"""What holds for every test: several nodes of a run on one machine get their time as several machines would."""
+"""What holds for every test: signals are as the test before found them, and no node starves another."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,3 +28,13 @@ def _nodes_on_one_machine_do_not_starve_each_other() -> Iterator[None]:
     yield
     with suppress(OSError):
         _AUTOGROUP.write_text(before)
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_left_as_they_were() -> Iterator[None]:
+    """Loops that are processes of their own elsewhere run in this one here, and set what they want to hear."""
+    heard = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+    before = {number: signal.getsignal(number) for number in heard}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
