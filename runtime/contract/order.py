@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from runtime.contract.model import Document, View
 
+#: Variables of an agent's environment: another MPI library than the one beside mpi4py (its file, or its kind such as
+#: "mpich"), and the launcher of a library that needs its own. `~/` is the home of the user on that node.
+MPI_ABI_VARIABLE = "TIANJI_MPI_ABI"
+MPIEXEC_VARIABLE = "TIANJI_MPIEXEC"
+
 
 class AgentOrder(Document):
     """What to be. The head reads its plan from the run folder; every other agent is sent it by the coordinator."""

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from runtime.contract.messages import JoinLink, LinkReport, OpenLink, ResetLink
+from runtime.contract.order import MPI_ABI_VARIABLE, MPIEXEC_VARIABLE
 from runtime.control.assignment import is_wan
 from runtime.control.network import NetworkError, address_in
 from runtime.wiring import courier_of
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from runtime.resources import Resources
     from runtime.wiring import Wiring
 
-ABI_VARIABLE = "TIANJI_MPI_ABI"  #: names another MPI library than the one beside mpi4py
-MPIEXEC_VARIABLE = "TIANJI_MPIEXEC"  #: the launcher of an MPI library that needs its own
 _LOOK_EVERY_S = 0.01
 
 
@@ -84,8 +83,8 @@ class LinkEnds:
         from runtime.courier.starting import start_courier
         from runtime.courier.transport import rdma_devices
 
-        rdma, abi = bool(rdma_devices()), os.environ.get(ABI_VARIABLE) or None
-        if mpiexec := os.environ.get(MPIEXEC_VARIABLE):
+        rdma, abi = bool(rdma_devices()), _setting(MPI_ABI_VARIABLE)
+        if mpiexec := _setting(MPIEXEC_VARIABLE):
             return start_courier(
                 socket, log, interface=self._interface, ports=self._ports, rdma=rdma, abi=abi, mpiexec=mpiexec
             )
@@ -162,3 +161,8 @@ class LinkEnds:
     def _all(self) -> Iterator[CourierKeeper]:
         yield from self._keepers.values()
         yield from self._leaving
+
+
+def _setting(variable: str) -> str | None:
+    written = os.environ.get(variable)
+    return os.path.expanduser(written) if written else None  # noqa: PTH111 - it need not be a path at all

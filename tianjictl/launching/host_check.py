@@ -43,7 +43,11 @@ _SCRIPT = """case $2 in
 esac
 umask 077
 mkdir -p -- "$tj_state/stage" "$tj_state/nodes" || exit 3
-[ -z "$7" ] || export MPI4PY_MPIABI="$7"
+case "$7" in
+"~/"*) export MPI4PY_LIBMPI="$HOME/${7#??}" ;;
+*/*) export MPI4PY_LIBMPI="$7" ;;
+?*) export MPI4PY_MPIABI="$7" ;;
+esac
 [ "$8" = here ] || cd -- "$tj_state" || exit 3
 tj_first=
 tj_try() {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from runtime.contract.order import AgentAnswer, AgentOrder
+from runtime.contract.order import MPI_ABI_VARIABLE, MPIEXEC_VARIABLE, AgentAnswer, AgentOrder
 from runtime.contract.paths import RunPaths
 from runtime.contract.run_mark import RUN_ID_VARIABLE
 from runtime.contract.version import VERSION_VARIABLE
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tianjictl.remote.processes import Detached
 
 AGENT = ("-m", "runtime", "agent")
-MPIEXEC_VARIABLE = "TIANJI_MPIEXEC"
-ABI_VARIABLE = "MPI4PY_MPIABI"
 KEYS = ("agent.public", "agent.secret", "coordinator.public", "link.key")  #: what an agent of another node needs
 ANSWER_WITHIN_S = 60.0
 _LOOK_S = 1.0  #: how long one look for the answer lasts, and so how soon a launch that is broken off is noticed
@@ -96,7 +94,7 @@ def start(connection: Connection, node: NodeRecord, run_id: str, version: str) -
     if host.mpiexec:
         environment[MPIEXEC_VARIABLE] = host.mpiexec
     if host.mpi_abi:
-        environment[ABI_VARIABLE] = host.mpi_abi
+        environment[MPI_ABI_VARIABLE] = host.mpi_abi
     argv = (*AGENT, "--order", str(RunPaths(Path(node.folder)).order))
     # On this machine environments are looked for where tianjictl was called, as in a run without other nodes.
     folder = str(Path.cwd()) if host.connection == "local" else node.folder
