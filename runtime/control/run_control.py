@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from runtime.contract.plan import Plan
     from runtime.contract.record import RunRecord
     from runtime.contract.view import RunView
+    from runtime.control.links import Link
     from runtime.control.nodes import Heard
     from runtime.control.run_state import Run, Standing
 
@@ -214,7 +215,9 @@ class RunControl:
         self._tell_standings(f"clock-{now:.1f}")
         self._look_at_desk(now)
         if self.run.state in _TRAINING:
-            for event in self._watch.look(self._fold, self.run, self.events, now):
+            for event in self._watch.look(
+                self._fold, self.run, self.events, now, links=self._links_of_those_who_are_there()
+            ):
                 self._feed(event)
             if self.desk.due(now):
                 self._feed(happened.CheckpointWanted(id=f"clock-{now:.0f}", reason="it is time"))
@@ -223,6 +226,10 @@ class RunControl:
             self._mind_exits(f"clock-{now:.1f}")
         if not self.over and (self._unwritten_state or now - self._written_at >= _WRITE_EVERY_S):
             self.write(now)
+
+    def _links_of_those_who_are_there(self) -> list[Link]:
+        there = set(self.nodes.connected())
+        return [link for pair, link in self.nodes.links.items() if there.issuperset(pair)]
 
     def _look_at_desk(self, now: float) -> None:
         before, lost = self.desk.round, self.nodes.lost()

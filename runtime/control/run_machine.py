@@ -24,6 +24,7 @@ from runtime.control.run_state import (
     CheckpointWritten,
     ComponentsReported,
     Effect,
+    LinksJudged,
     NodesJudged,
     NoLearnerLeft,
     NoProgress,
@@ -163,6 +164,11 @@ def _no_progress(run: Run, event: NoProgress) -> Outcome:
     return _settle(run, {**run.troubles, "progress": text}), []
 
 
+def _links_judged(run: Run, event: LinksJudged) -> Outcome:
+    troubles = {key: text for key, text in run.troubles.items() if key != "links"}
+    return _settle(run, troubles if event.trouble is None else {**troubles, "links": event.trouble}), []
+
+
 def _progressed(run: Run, event: Progressed) -> Outcome:  # noqa: ARG001
     return _settle(run, {key: text for key, text in run.troubles.items() if key != "progress"}), []
 
@@ -278,6 +284,7 @@ _WORKING: dict[type[RunEvent], Handler] = {
     NodesJudged: _nodes_judged,
     NoLearnerLeft: _no_learner_left,
     NoProgress: _no_progress,
+    LinksJudged: _links_judged,
     Progressed: _progressed,
     StopRuleMet: _rule_met,
     StopRequested: _stop_requested,

@@ -73,6 +73,12 @@ class NoProgress(RunEvent):
     age_s: float
 
 
+class LinksJudged(RunEvent):
+    """Links between nodes that are there have been down for a while, or (`trouble` is none) no longer are."""
+
+    trouble: str | None
+
+
 class Progressed(RunEvent):
     """Updates are being made again."""
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.contract.states import Role
-from runtime.control.run_state import AgentSilent, NoProgress, Progressed, Run, RunEvent
+from runtime.control.links import Link, LinkState
+from runtime.control.run_state import AgentSilent, LinksJudged, NoProgress, Progressed, Run, RunEvent
 from runtime.control.view_builder import SILENT_AFTER_S, freshness
 from runtime.freshness.advice import freshness_advice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runtime.contract.plan import Plan
     from runtime.control.event_log import EventLog
     from runtime.control.fold import Fold
 
 NO_PROGRESS_S = 60.0
+LINK_PATIENCE_S = 5.0  #: a link that is not up for so long is said to be down: a new one takes a moment
 ADVICE_EVERY_S = 10.0
 
 
@@ -30,6 +32,7 @@ class Watch:
         self._advised_at = now
         self._rules: frozenset[str] = frozenset()
         self._mismatched = False
+        self._down_since: dict[str, float] = {}  # link → when it was first seen not to be up
         self._undone: dict[str, int] = {}  # learner → updates undone when it was last said
         self._undone_said_at = now - ADVICE_EVERY_S
 
@@ -37,12 +40,15 @@ class Watch:
         """Another plan holds."""
         self._plan = plan
 
-    def look(self, fold: Fold, run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
-        """Events for the run's machine, in the order of their finding."""
+    def look(
+        self, fold: Fold, run: Run, events: EventLog, now: float, *, links: Iterable[Link] = ()
+    ) -> Iterator[RunEvent]:
+        """Events for the run's machine, in the order of their finding. `links`: of nodes that are all there."""
         if fold.progress.updates != self._updates or run.checkpointing or run.paused:
             self._updates, self._moved_at = fold.progress.updates, now
         yield from self._agents(fold, run, events, now)
         yield from self._progress(run, events, now)
+        yield from self._links(links, run, events, now)
         self._reconcile(fold, events)
         self._tell_undone(fold, events, now)
         if now - self._advised_at >= ADVICE_EVERY_S:
@@ -64,6 +70,20 @@ class Watch:
             yield NoProgress(id=event, age_s=age)
         elif age <= NO_PROGRESS_S and "progress" in run.troubles:
             yield Progressed(id=events.write("progress.again", "updates are being made again"))
+
+    def _links(self, links: Iterable[Link], run: Run, events: EventLog, now: float) -> Iterator[RunEvent]:
+        """A run whose components all work does not say that what some of them make goes nowhere."""
+        down = {link.name: link for link in links if link.state is not LinkState.UP}
+        self._down_since = {name: self._down_since.get(name, now) for name in down}
+        long = {name: link for name, link in down.items() if now - self._down_since[name] > LINK_PATIENCE_S}
+        told = [f"link {name} is down" + (f": {link.reason}" if link.reason else "") for name, link in long.items()]
+        trouble = "; ".join(told[:3]) or None
+        before = run.troubles.get("links")
+        if (trouble is None) != (before is None):
+            kind, text = (
+                ("link.down", trouble) if trouble else ("link.all-up", "every link between nodes that are there is up")
+            )
+            yield LinksJudged(id=events.write(kind, text), trouble=trouble)
 
     def _reconcile(self, fold: Fold, events: EventLog) -> None:
         """The ledger is one of the run's promises: if it is ever broken, say so."""
