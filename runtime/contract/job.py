@@ -90,9 +90,14 @@ class ElasticConfig(Document):
     min: str | None = None
     max: str | None = None
     mode: Literal["manual", "advise", "auto"] = "manual"
+    patience: Duration = 10.0  #: how long on end a rule must hold before it speaks
+    cool_down: Duration = 30.0  #: after a change, until the next; four times that until the reverse of the last one
     node_loss: Literal["shrink", "wait"] = (
         "shrink"  #: go on with what is left (never below `min`), or pause until it is back
     )
+    #: how long actors of a lost learner on other nodes wait for it before they are given to other learners; longer
+    #: than a cable that somebody trips over
+    regroup_after: Duration = 12.0
 
     @field_validator("min", "max")
     @classmethod

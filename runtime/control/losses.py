@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 from runtime.contract.arrangement import ArrangementError, present_shape, rearrange, regroup
 from runtime.contract.arranging import names_used
 from runtime.contract.shape import Shape
+from runtime.contract.states import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runtime.contract.plan import Placement, Plan
 
-#: A group whose home is away for longer has its actors on other nodes join other groups. A shorter cut costs nothing:
-#: what is on the far side has gone on, and is used when it is over.
-REGROUP_AFTER_S = 12.0
 _NAMED = 4  #: so many components are named
 
 
@@ -24,7 +22,7 @@ _NAMED = 4  #: so many components are named
 class Loss:
     """What the absence of nodes means now."""
 
-    text: str  #: which nodes, why, who is away with them, what comes of it
+    text: str  #: which nodes, why, who is away with them, what comes of it now and later
     paused: bool = False
     hopeless: bool = False  #: no learner is left
 
@@ -35,7 +33,7 @@ def judge(plan: Plan, away: Mapping[str, str]) -> Loss | None:
         return None
     left = present_shape(plan, frozenset(away))
     said = "; ".join(_told(plan, node, reason) for node, reason in sorted(away.items()))
-    back = "it is back" if len(away) == 1 else "they are back"
+    back = f"{next(iter(away))} is back" if len(away) == 1 else "they are back"
     if not left.learners:
         return Loss(f"{said}; no learner is left: paused until {back}", paused=True, hopeless=True)
     elastic = plan.job.elastic
@@ -47,7 +45,24 @@ def judge(plan: Plan, away: Mapping[str, str]) -> Loss | None:
             return Loss(f"{said}; paused until {back}: {left} is below elastic.min {least}", paused=True)
     if not left.actors:
         return Loss(f"{said}; no actor is left: nothing new is made until {back}")
-    return Loss(f"{said}; training goes on with {left}")
+    return Loss(f"{said}; training goes on with {left}{_told_of_idle(plan, away)}")
+
+
+def _told_of_idle(plan: Plan, away: Mapping[str, str]) -> str:
+    """What becomes of actors that are there, but whose learner is away: a shorter cut than the limit costs nothing."""
+    homeless = [p for p in plan.of_role(Role.ACTOR) if not p.leaving and p.host not in away]
+    count = sum(plan.home(p.group) in away for p in homeless)
+    if not count:
+        return ""
+    whose, back = ("its", "it is back") if len(away) == 1 else ("their", "they are back")
+    who = f"{whose} {count} actor{'s' if count > 1 else ''} elsewhere"
+    one = count == 1
+    try:
+        without_homes(plan, frozenset(away))
+    except ArrangementError:
+        return f"; {who} {'has' if one else 'have'} nothing to do until {back}"
+    joins = "joins another group" if one else "join other groups"
+    return f"; {who} {joins} in {plan.job.elastic.regroup_after:g} s unless {back}"
 
 
 def _told(plan: Plan, node: str, reason: str) -> str:

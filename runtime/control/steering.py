@@ -189,7 +189,8 @@ class Steering:
     def _replan(self, run: Run, now: float) -> None:
         """Give what a node left idle to others, and give it back when the node is there again."""
         lost = self.membership.lost()
-        gone_long = [name for name in lost if self.membership.lost_for(name, now) >= losses.REGROUP_AFTER_S]
+        limit = self.plan.job.elastic.regroup_after
+        gone_long = [name for name in lost if self.membership.lost_for(name, now) >= limit]
         try:
             if gone_long and not run.paused:
                 plan = losses.without_homes(self.plan, frozenset(lost))

@@ -11,6 +11,7 @@ from runtime.contract.messages import ComponentReport, LinkReport, OpenLink, Rep
 from runtime.contract.plan import HostPlan, Plan
 from runtime.contract.shape import Shape
 from runtime.contract.states import ComponentState, Role
+from runtime.control import losses
 from runtime.control.counted import Base
 from runtime.control.fold import Fold
 from runtime.control.links import LinkState, Send
@@ -61,10 +62,46 @@ def test_a_loss_names_the_node_the_reason_who_is_away_and_what_comes_of_it(plan:
     assert "learner-1, buffer-1, actor-1, actor-3 are away" in both.text
 
 
+def test_a_loss_says_what_becomes_of_actors_elsewhere_and_when(make_plan: Any) -> None:
+    plan = three_nodes(make_plan)
+    loss = judge(plan, {SECOND: SILENT})
+    assert loss is not None
+    assert loss.text == (
+        f"node tj1 is lost ({SILENT}): learner-1, buffer-1, actor-1, actor-3 are away; training goes on with L1A3; "
+        "its 1 actor elsewhere joins another group in 12 s unless it is back"
+    )
+    more = tuple(p.model_copy(update={"host": THIRD}) if p.name == "actor-3" else p for p in plan.placements)
+    loss = judge(plan.model_copy(update={"placements": more}), {SECOND: SILENT})
+    assert loss is not None
+    assert loss.text.endswith("; its 2 actors elsewhere join other groups in 12 s unless it is back")
+    longer = judge(three_nodes(make_plan, elastic={"regroup_after": "2m"}), {SECOND: SILENT})
+    assert longer is not None
+    assert "in 120 s unless it is back" in longer.text
+    moved = judge(without_homes(plan, frozenset({SECOND})), {SECOND: SILENT})
+    assert moved is not None
+    assert moved.text.endswith("training goes on with L1A4"), "nobody is left to be moved"
+
+
+def test_a_loss_says_that_actors_elsewhere_stand_idle_where_no_group_can_take_them(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Plan:
+        raise ArrangementError("no room", hint="-")
+
+    monkeypatch.setattr(losses, "regroup", full)
+    loss = judge(plan, {SECOND: SILENT})
+    assert loss is not None
+    assert loss.text.endswith("training goes on with L1A3; its 1 actor elsewhere has nothing to do until it is back")
+
+
 def test_what_is_left_may_be_too_little(make_plan: Any) -> None:
     waits = judge(three_nodes(make_plan, elastic={"node_loss": "wait"}), {THIRD: SILENT})
     assert waits is not None
     assert waits.paused
+    assert waits.text.endswith("; paused until tj2 is back (elastic.node_loss: wait)")
+    both = judge(three_nodes(make_plan, elastic={"node_loss": "wait"}), {SECOND: SILENT, THIRD: SILENT})
+    assert both is not None
+    assert both.text.endswith("; paused until they are back (elastic.node_loss: wait)")
     bounded = three_nodes(make_plan, elastic={"min": "L2A2"})
     enough = judge(bounded, {THIRD: SILENT})
     assert enough is not None
@@ -72,7 +109,7 @@ def test_what_is_left_may_be_too_little(make_plan: Any) -> None:
     less = judge(bounded, {SECOND: SILENT})
     assert less is not None
     assert less.paused
-    assert "below elastic.min L2A2" in less.text
+    assert less.text.endswith("; paused until tj1 is back: L1A3 is below elastic.min L2A2")
 
 
 def test_without_any_learner_there_is_no_hope_but_in_its_return(plan: Plan) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runtime.contract.job import ElasticConfig
 from runtime.contract.messages import Assign, ComponentReport, CoordinatorMessage, Report, Shutdown
 from runtime.contract.operator import ScaleRequest
 from runtime.contract.plan import HostPlan, Plan
@@ -15,7 +16,6 @@ from runtime.contract.view import Checkpoints, Freshness, RunView
 from runtime.control.counted import Base
 from runtime.control.event_log import EventLog
 from runtime.control.fold import Fold
-from runtime.control.losses import REGROUP_AFTER_S
 from runtime.control.nodes import Heard
 from runtime.control.run_state import NodesJudged, NoLearnerLeft, Run, RunEvent
 from runtime.control.steering import Steering
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runtime.contract.paths import RunPaths
 
 HEAD, SECOND, THIRD = "tj0", "tj1", "tj2"
+REGROUP_AFTER_S = ElasticConfig().regroup_after
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TURN_S = 0.25
 
@@ -144,6 +145,41 @@ def test_a_short_cut_costs_no_component_and_a_long_one_moves_who_would_stand_idl
     stage.turns(3.0)
     assert (len(actors_of(stage.plan, 0)), len(actors_of(stage.plan, 1))) == (2, 2), "evened out again"
     assert {plan.revision for plan in stage.plans.values()} == {stage.plan.revision}
+
+
+@pytest.mark.parametrize(
+    ("elastic", "what"),
+    [
+        ({}, "training goes on with L1A2; its 1 actor elsewhere joins another group in 12 s unless it is back"),
+        ({"regroup_after": "1m"}, "joins another group in 60 s unless it is back"),
+        ({"node_loss": "wait"}, "paused until tj1 is back (elastic.node_loss: wait)"),
+        ({"min": "L2A3"}, "paused until tj1 is back: L1A2 is below elastic.min L2A3"),
+    ],
+)
+def test_the_look_that_finds_a_node_lost_says_what_the_run_does_about_it(
+    set_up: Callable[..., Stage], elastic: dict[str, str], what: str
+) -> None:
+    stage = set_up(elastic=elastic)
+    stage.present.discard(SECOND)
+    while "node.lost" not in stage.kinds():
+        stage.turn()
+    trouble = stage.run.troubles["nodes"]
+    assert trouble.startswith("node tj1 is lost (")
+    assert trouble.endswith(what)
+    stage.turns(5.0)
+    assert stage.run.troubles["nodes"] == trouble, "the same words for as long as it holds"
+
+
+def test_a_job_says_how_long_actors_wait_for_a_lost_learner(set_up: Callable[..., Stage]) -> None:
+    stage = set_up(elastic={"regroup_after": "4s"})
+    stage.present.discard(SECOND)
+    while "node.lost" not in stage.kinds():
+        stage.turn()
+    stage.turns(3.5)
+    assert stage.plan.revision == 1
+    stage.turns(1.0)
+    assert len(actors_of(stage.plan, 0)) == 3
+    assert "elsewhere" not in stage.run.troubles["nodes"], "it is done"
 
 
 def test_a_change_is_settled_when_everybody_who_was_to_leave_has_left(set_up: Callable[..., Stage]) -> None:
