@@ -1,6 +1,6 @@
 """When a run should have another shape, by what it measures of itself. Pure: rules, their bounds, and their patience.
 
-| rule | speaks when, for 10 s on end | proposes |
+| rule | speaks when, for `elastic.patience` on end | proposes |
 |---|---|---|
 | more learners | more than 0.3 of the samples are stale when they are used | one group more |
 | more actors | learners are busy less than half the time; actors are the limit and never wait | half as many more |
@@ -8,7 +8,8 @@
 | fewer learners | no more actors fit, though they are the limit, and one learner less has time enough | one fewer |
 
 Growing stays within `elastic.max` and, where that is not given, within free cores; shrinking needs an `elastic.min`.
-After any change of the plan nothing is proposed for 30 s, and the reverse of what was done last not for 120 s.
+After any change of the plan nothing is proposed for `elastic.cool_down`, until the numbers tell of the new shape; the
+reverse of what was done last waits four times as long.
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
     from runtime.contract.view import RunView
 
 LOOK_EVERY_S = 1.0  #: the numbers are means over a second
-HOLDS_S = 10.0  #: how long a rule must hold on end before it speaks
-COOL_DOWN_S = 30.0  #: after a change, until the numbers tell of the new shape
-REVERSE_S = 120.0  #: before what was done last may be undone
+REVERSE_COOL_DOWNS = 4  #: before what was done last may be undone
 SAY_AGAIN_S = 600.0  #: advice that nobody takes
 _IDLE_BELOW = 0.5
 _BUSY_ABOVE = 0.9
@@ -121,9 +120,10 @@ def look(
     rule = None if found is None else found.rule
     if rule is not memory.speaking:
         memory = replace(memory, speaking=rule, since=now)
-    if found is None or now - memory.since < HOLDS_S or now - memory.changed_at < COOL_DOWN_S:
+    patience, cool_down = plan.job.elastic.patience, plan.job.elastic.cool_down
+    if found is None or now - memory.since < patience or now - memory.changed_at < cool_down:
         return memory, None
-    if memory.last is _REVERSE[found.rule] and now - memory.last_at < REVERSE_S:
+    if memory.last is _REVERSE[found.rule] and now - memory.last_at < REVERSE_COOL_DOWNS * cool_down:
         return memory, None
     if _is_said(memory, found, now):
         return memory, None

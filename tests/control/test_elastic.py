@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.contract.arrangement import rearrange, settle
+from runtime.contract.job import ElasticConfig
 from runtime.contract.plan import Plan
 from runtime.contract.shape import Shape
 from runtime.contract.states import ComponentState, Role, RunState
 from runtime.contract.view import Bottleneck, ComponentView, Freshness, RunView, ShapeView
 from runtime.control.elastic import (
-    COOL_DOWN_S,
-    HOLDS_S,
-    REVERSE_S,
+    REVERSE_COOL_DOWNS,
     SAY_AGAIN_S,
     Memory,
     Proposal,
@@ -28,6 +27,8 @@ from runtime.control.elastic import (
 )  # fmt: skip
 from support.arranged import nodes, plan_over
 
+HOLDS_S, COOL_DOWN_S = ElasticConfig().patience, ElasticConfig().cool_down
+REVERSE_S = REVERSE_COOL_DOWNS * COOL_DOWN_S
 STARVING = Signals(staleness=0.0, learners_busy=0.2, actors_busy=0.99, limit="actors")
 STALE = Signals(staleness=0.5, learners_busy=1.0, actors_busy=1.0, limit="learner")
 CROWDED = Signals(staleness=0.0, learners_busy=0.99, actors_busy=0.2, limit="learner")
@@ -57,8 +58,8 @@ class Watched:
         return [proposal for _, proposal in self.made[before:]]
 
 
-def watched(shape: str = "L2A4", cores: int = 16, *, auto: bool = False, **elastic: str) -> Watched:
-    return Watched(plan_over(nodes(cores), shape, elastic={"min": "L1A2", "max": "L4A16", **elastic}), auto=auto)
+def watched(shape: str = "L2A4", cores: int = 16, *, auto: bool = False, **elastic: str | float) -> Watched:
+    return Watched(plan_over(nodes(cores), shape, elastic={"min": "L1A2", "max": "L4A16"} | elastic), auto=auto)
 
 
 def test_stale_samples_ask_for_a_group_more():
@@ -112,6 +113,18 @@ def test_the_reverse_of_what_was_done_last_waits_longer():
     shrunk, proposal = run.made[1]
     assert proposal.rule is Rule.FEWER_ACTORS
     assert shrunk - grown >= REVERSE_S
+
+
+def test_a_job_says_how_patient_its_run_is():
+    run = watched(auto=True, patience=2.0, cool_down=4.0)
+    run.see(STARVING, 12.0)
+    first, second = (at for at, _ in run.made)
+    assert first - 100.0 == pytest.approx(4.0, abs=1.5)
+    assert second - first == pytest.approx(4.0, abs=1.5)
+    run.see(CROWDED, 20.0)
+    reversed_at, proposal = run.made[2]
+    assert proposal.rule is Rule.FEWER_ACTORS
+    assert reversed_at - second == pytest.approx(REVERSE_COOL_DOWNS * 4.0, abs=1.5)
 
 
 def test_advice_that_nobody_takes_is_not_repeated_at_once():
