@@ -38,14 +38,22 @@ class RefusedError(Exception):
 def answer(request: ScaleRequest, plan: Plan, *, state: RunState, away: frozenset[str] = frozenset()) -> Answer:
     """The answer to a request to scale a run that works by `plan` and whose nodes `away` do not answer now."""
     try:
-        _check(plan, state)
-        after = _changed(request, plan, away)
+        after = plan
+        if not _only_brings_back(request, plan, away):
+            _check(plan, state)
+            after = _changed(request, plan, away)
     except RefusedError as refused:
         return Answer(refused.reply)
     change = difference(plan, after)
     reply = Reply(ok=True, data=change.model_dump(mode="json"))
     unchanged = after is plan or request.dry_run
     return Answer(reply, plan=None if unchanged else after, difference=change)
+
+
+def _only_brings_back(request: ScaleRequest, plan: Plan, away: frozenset[str]) -> bool:
+    """Whether nothing is asked for but that lost nodes take their places again: that needs no other plan."""
+    returning = {host.name for host in request.add}
+    return bool(returning) and returning <= away and not request.remove and request.shape in (None, plan.shape)
 
 
 def _check(plan: Plan, state: RunState) -> None:

@@ -70,6 +70,43 @@ def test_a_host_without_power_is_missed_at_once_and_used_again_when_it_is_back(
         assert watcher.never_back()
 
 
+def test_without_a_host_that_had_a_learner_its_actors_elsewhere_join_the_other_learner(
+    pretend_hosts: PretendHosts, operator: Operator, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.yaml"
+    job = {**STEADY, "elastic": {"min": "L1A2", "max": "L4A16", "regroup_after": "1s"}}
+    path.write_text(yaml.safe_dump({"name": "regrouped", **job}, sort_keys=False))
+    run = operator.launch(path)
+    with Watcher(socket_of(pretend_hosts, run)) as watcher:
+        before = under_way(watcher)
+        homes = {c["name"]: c["host"] for c in before.view["components"] if c["role"] == "learner"}
+        name = homes["learner-1"]
+        number = pretend_hosts.names.index(name)
+        assert number != 0, "the head keeps the first learner"
+        off = time.monotonic()
+        pretend_hosts.power_off(number)
+        told = watcher.until(lambda look: name in look.view["reason"], "the reason names it", 6)
+        assert told.at - off < 3.5
+        again = watcher.until(
+            lambda look: any(event["kind"] == "plan.revised" for event in look.view["events"]), "it is planned anew", 6
+        )
+        assert again.at - off < 5
+        time.sleep(3)
+        assert watcher.longest_gap_s(off - 1) < 1.0
+        pretend_hosts.power_on(number)
+        back = operator.type("scale", run, "L2A8", "--add-host", name, "--yes")
+        assert back.returncode == 0, back.stderr
+        watcher.until(
+            lambda look: look.view["state"] == "running" and look.view["shape"]["present"] == "L2A8",
+            "all are there",
+            30,
+        )
+        assert all(look.balanced for look in watcher.looks)
+        assert watcher.never_back()
+    assert operator.type("stop", run, "--yes").returncode == 0
+    assert nothing_left(pretend_hosts, run)
+
+
 def test_a_link_that_is_cut_for_ten_seconds_costs_no_component_and_no_sample(
     pretend_hosts: PretendHosts, run: str
 ) -> None:

@@ -111,3 +111,6 @@ def test_a_lost_node_may_join_again_and_keeps_its_place(plan):
     found = ask(plan, add=(HostPlan(name="tj2", cores=(0, 1, 2, 3)),), away=frozenset({"tj2"}))
     assert found.reply.ok
     assert found.plan is None, "its agent is missing, and nothing else"
+    changing = rearrange(plan, Shape.parse("L1A3"))
+    assert ask(changing, shape="L1A3", add=(HostPlan(name="tj2", cores=(0,)),), away=frozenset({"tj2"})).reply.ok
+    assert not ask(changing, shape="L1A4", add=(HostPlan(name="tj2", cores=(0,)),), away=frozenset({"tj2"})).reply.ok
