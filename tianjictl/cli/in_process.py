@@ -13,7 +13,7 @@ from runtime.contract.states import RunState
 from tianjictl.cli.output import emit_json, note, say
 from tianjictl.cli.screen import number
 from tianjictl.errors import Interrupted, TianjiError, TrainingFailed
-from tianjictl.launching.stopping import note_the_end
+from tianjictl.launching.stop_report import note_the_end
 
 if TYPE_CHECKING:
     from runtime.contract.plan import Plan

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tianjictl.cli.launch import read_plan, report_up, show
+from tianjictl.cli.launch_report import read_plan, report_up, show
 from tianjictl.cli.main import installed_version
 from tianjictl.cli.progress import Progress
 from tianjictl.errors import UsageProblem

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from runtime.contract.shape import Shape as ShapeType
 from runtime.contract.states import RunState
 from tianjictl.cli.inventory_input import chosen_hosts
-from tianjictl.cli.launch import report_up
+from tianjictl.cli.launch_report import report_up
 from tianjictl.cli.options import Detach, Inventory, Json, OptionalRun, Oversubscribe, Shape, Yes, confirm
 from tianjictl.cli.progress import Progress
 from tianjictl.errors import CheckpointProblem, Locked, UsageProblem

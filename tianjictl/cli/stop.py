@@ -11,7 +11,8 @@ from tianjictl.cli.output import emit_json, say
 from tianjictl.cli.progress import Progress
 from tianjictl.cli.screen import duration
 from tianjictl.errors import Finding, TimedOut, Unreachable
-from tianjictl.launching.stopping import StopReport, stop_run
+from tianjictl.launching.stop_report import StopReport
+from tianjictl.launching.stopping import stop_run
 from tianjictl.runs.client import observe
 from tianjictl.runs.processes import everything_of
 from tianjictl.runs.registry import Run, find_run

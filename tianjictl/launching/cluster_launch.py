@@ -25,7 +25,7 @@ from tianjictl.launching.nodes import (
     take_down,
 )
 from tianjictl.launching.start import UP_WITHIN_S, wait_until_up
-from tianjictl.launching.stopping import note_the_end
+from tianjictl.launching.stop_report import note_the_end
 from tianjictl.runs import access
 from tianjictl.runs.registry import Run, open_run
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from runtime.contract.operator import StopRequest
 from runtime.contract.states import RunState
 from tianjictl.errors import TianjiError
-from tianjictl.launching.stopping import TERM_WAIT_S, How, StopReport, note_the_end
+from tianjictl.launching.stop_report import TERM_WAIT_S, How, StopReport, note_the_end
 from tianjictl.launching.sweeping import sweep
 from tianjictl.remote.deadlines import Deadlines
 from tianjictl.remote.fanout import Err, Limits, Ok, fan_out

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from runtime.contract.states import TERMINAL_RUN_STATES, ComponentState, RunState
 from tianjictl.errors import Interrupted, TianjiError, TimedOut, TrainingFailed
-from tianjictl.launching.stopping import StopReport, note_the_end, stop_run
+from tianjictl.launching.stop_report import StopReport, note_the_end
+from tianjictl.launching.stopping import stop_run
 from tianjictl.runs.client import observe
 from tianjictl.runs.logfiles import last_words
 
