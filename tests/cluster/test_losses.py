@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.cluster_runs import STEADY, Look, Operator, Watcher, nothing_left, socket_of
+from support.cluster_runs import STEADY, Look, Operator, Watcher, in_time, nothing_left, socket_of
 from support.pretend_hosts import PretendHosts, wait
 
 pytestmark = pytest.mark.timeout(300)
@@ -52,11 +52,11 @@ def test_a_host_without_power_is_missed_at_once_and_used_again_when_it_is_back(
         off = time.monotonic()
         pretend_hosts.power_off(number)
         lost = watcher.until(lambda look: look.hosts()[name] == "lost", "it is missed", 6)
-        assert lost.at - off < 3.2
+        assert in_time(lost.at - off, 3.2, "lost")
         told = watcher.until(lambda look: name in look.view["reason"], "the reason names it", 3)
-        assert told.at - off < 5
+        assert in_time(told.at - off, 5, "told")
         time.sleep(3)
-        assert watcher.longest_gap_s(off - 1) < 1.0
+        assert watcher.kept_updating(off - 1, 1.0)
         pretend_hosts.power_on(number)
         back = operator.type("scale", run, "L2A8", "--add-host", name, "--yes")
         assert back.returncode == 0, back.stderr
@@ -86,13 +86,13 @@ def test_without_a_host_that_had_a_learner_its_actors_elsewhere_join_the_other_l
         off = time.monotonic()
         pretend_hosts.power_off(number)
         told = watcher.until(lambda look: name in look.view["reason"], "the reason names it", 6)
-        assert told.at - off < 3.5
+        assert in_time(told.at - off, 3.5, "told")
         again = watcher.until(
             lambda look: any(event["kind"] == "plan.revised" for event in look.view["events"]), "it is planned anew", 6
         )
-        assert again.at - off < 5
+        assert in_time(again.at - off, 5, "again")
         time.sleep(3)
-        assert watcher.longest_gap_s(off - 1) < 1.0
+        assert watcher.kept_updating(off - 1, 1.0)
         pretend_hosts.power_on(number)
         back = operator.type("scale", run, "L2A8", "--add-host", name, "--yes")
         assert back.returncode == 0, back.stderr
@@ -124,7 +124,7 @@ def test_a_link_that_is_cut_for_ten_seconds_costs_no_component_and_no_sample(
             "it is whole again", 20,
         )  # fmt: skip
         assert {c["name"]: c["pid"] for c in after.view["components"] if c["role"] != "courier"} == pids
-        assert watcher.longest_gap_s(cut - 1) < 1.0
+        assert watcher.kept_updating(cut - 1, 1.0)
         assert all(look.balanced for look in watcher.looks)
         assert after.view["samples"]["dropped_other"] == before.view["samples"]["dropped_other"]
 
@@ -136,9 +136,9 @@ def test_a_frozen_host_is_missed_and_takes_part_again_when_it_goes_on(pretend_ho
         frozen = time.monotonic()
         pretend_hosts.signal(number, run, signal.SIGSTOP)
         lost = watcher.until(lambda look: look.hosts()[name] == "lost", "it is missed", 6)
-        assert lost.at - frozen < 3.2
+        assert in_time(lost.at - frozen, 3.2, "lost")
         time.sleep(4)
-        assert watcher.longest_gap_s(frozen - 1) < 1.0
+        assert watcher.kept_updating(frozen - 1, 1.0)
         pretend_hosts.signal(number, run, signal.SIGCONT)
         watcher.until(
             lambda look: look.view["state"] == "running" and look.view["shape"]["present"] == "L2A8", "it is back", 30
@@ -168,7 +168,7 @@ def test_a_killed_courier_is_replaced_and_nothing_is_lost(pretend_hosts: Pretend
             and look.linked,
             "the link is up again", 15,
         )  # fmt: skip
-        assert watcher.longest_gap_s(killed - 1) < 1.0
+        assert watcher.kept_updating(killed - 1, 1.0)
         assert all(look.balanced for look in watcher.looks)
         assert after.view["samples"]["dropped_other"] == before.view["samples"]["dropped_other"]
 
@@ -184,7 +184,7 @@ def test_a_killed_agent_is_followed_by_another_and_the_host_takes_part_again(
             lambda look: look.at > killed + 1 and look.view["state"] == "running"
             and look.view["shape"]["present"] == "L2A8", "the host takes part again", 30,
         )  # fmt: skip
-        assert watcher.longest_gap_s(killed - 1) < 1.0
+        assert watcher.kept_updating(killed - 1, 1.0)
         assert all(look.balanced for look in watcher.looks)
 
 

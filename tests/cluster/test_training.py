@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.cluster_runs import STEADY, Operator, Watcher, nothing_left, socket_of
+from support.cluster_runs import PATIENCE, STEADY, Operator, Watcher, in_time, nothing_left, socket_of
 from support.pretend_hosts import PretendHosts
 
 pytestmark = pytest.mark.timeout(300)
@@ -93,7 +93,7 @@ def test_growing_to_l4a16_on_two_more_hosts_and_back_never_stops_the_training(
         grown = operator.type("scale", run, "L4A16", *words)
         assert grown.returncode == 0, grown.stderr
         there = watcher.until(lambda look: look.view["shape"]["present"] == "L4A16", "all are there", 20)
-        assert there.at - began < 15
+        assert in_time(there.at - began, 15, "there")
         time.sleep(12)
         large = watcher.looks[-1]
         shrunk = operator.type("scale", run, "L2A8", "--yes")
@@ -104,12 +104,12 @@ def test_growing_to_l4a16_on_two_more_hosts_and_back_never_stops_the_training(
             30,
         )
         time.sleep(3)
-        assert watcher.longest_gap_s(before.at) < 2.0
+        assert watcher.kept_updating(before.at, 2.0)
         assert watcher.never_back()
         assert all(look.balanced for look in watcher.looks)
         lost = [look.view["samples"]["dropped_other"] for look in watcher.looks]
         assert lost[-1] == lost[0], "samples were lost by scaling"
     rates = [look.view["rates"]["samples_per_s"] for look in (before, large)]
-    assert rates[1] >= 1.8 * rates[0], rates
+    assert rates[1] >= (1.0 + 0.8 / PATIENCE) * rates[0], rates
     assert operator.type("stop", run, "--yes").returncode == 0
     assert nothing_left(pretend_hosts, run)
