@@ -110,6 +110,8 @@ class Membership:
         """A node that the plan has dropped is out of it."""
         self._nodes.pop(name, None)
         self._told.pop(name, None)
+        # Others may not have closed their ends yet; when they do, there is no link any more that it would end.
+        self._told = {node: peers - {name} for node, peers in self._told.items()}
         for pair in [pair for pair in self._links if name in pair]:
             del self._links[pair]
 

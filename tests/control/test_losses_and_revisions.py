@@ -317,3 +317,16 @@ def test_the_head_is_never_lost_and_dropped_nodes_are_known_until_they_are_forgo
     assert (set(members.lost()), members.departing(), members.knows(THIRD)) == ({SECOND}, [THIRD], True)
     members.forget(THIRD)
     assert not members.knows(THIRD)
+
+
+def test_an_end_that_outlives_a_forgotten_node_is_closed_without_another_word(plan: Plan) -> None:
+    members = Membership(plan, (), now=0.0)
+    for name in (HEAD, SECOND):
+        members.heard(name, Heard(instance="a"), 0.0)
+        members.reported(linked(name, end(SECOND if name == HEAD else HEAD)), 0.1)
+    members.revise(plan.model_copy(update={"hosts": tuple(host for host in plan.hosts if host.name != SECOND)}))
+    members.forget(SECOND)
+    assert not members.links
+    for ends in ((end(SECOND),), ()):
+        assert members.reported(linked(HEAD, *ends), 0.2) == []
+    assert not members.links
