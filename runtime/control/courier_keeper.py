@@ -94,7 +94,7 @@ class CourierKeeper:
         self._wanted: dict[int, MirrorRing | MirrorBoard] = {}
         self._placed: set[int] = set()
         self._removed: set[int] = set()
-        self._line = OrderLine(self._descriptors)
+        self._line = OrderLine()
         self._asked_at = 0.0
 
     # -- what is wanted
@@ -235,7 +235,7 @@ class CourierKeeper:
 
     def _send_next(self) -> None:
         if self._process is not None:
-            self._line.advance(self._process, time.monotonic())
+            self._line.advance(self._process, self._descriptors, time.monotonic())
 
     def _descriptors(self, order: BaseModel) -> list[int]:
         if isinstance(order, orders.Start):

@@ -25,10 +25,9 @@ class Sent:
 
 
 class OrderLine:
-    """`descriptors` finds what travels with an order; KeyError where that is gone: then the order is left out."""
+    """Holds nothing of who owns it: a circle would keep a courier's memory mapped until the collector comes by."""
 
-    def __init__(self, descriptors: Callable[[BaseModel], list[int]]) -> None:
-        self._descriptors = descriptors
+    def __init__(self) -> None:
         self._waiting: deque[Sent] = deque()
         self._out: Sent | None = None
         self._out_since = 0.0
@@ -37,12 +36,15 @@ class OrderLine:
         """Send it when its turn comes."""
         self._waiting.append(Sent(order, serial))
 
-    def advance(self, process: CourierProcess, now: float) -> None:
-        """Send the next order if none is out. A courier that is gone takes none."""
+    def advance(self, process: CourierProcess, descriptors_of: Callable[[BaseModel], list[int]], now: float) -> None:
+        """Send the next order if none is out. A courier that is gone takes none.
+
+        `descriptors_of` finds what travels with an order; KeyError where that is gone: then the order is left out.
+        """
         while self._out is None and self._waiting:
             sent = self._waiting.popleft()
             try:
-                descriptors = self._descriptors(sent.order)
+                descriptors = descriptors_of(sent.order)
             except KeyError:
                 continue
             if not process.send(sent.order, descriptors):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -274,3 +276,23 @@ def test_mirrors_come_and_go_with_the_plan(pair: Pair) -> None:
     pair.join()
     pair.pump(flows, 5)
     pair.until(lambda: all(flow.balanced for flow in flows), "both ledgers agree")
+
+
+def test_a_keeper_that_is_not_needed_any_more_is_gone_at_once_and_with_it_the_memory_it_looks_at(
+    tmp_path: Path,
+) -> None:
+    paths = RunPaths(tmp_path / "run-of-a-test")
+    paths.keys.mkdir(parents=True)
+    (paths.keys / "link.key").write_text(KEY)
+    resources = Resources.create(wire(BOTH_WAYS, "a"), shared=True)
+    gc.disable()  # an agent makes so few objects that the collector rarely comes by
+    try:
+        keeper = CourierKeeper("b", paths, resources, HealthConfig(), start=started, log=lambda *_: None)
+        keeper.leave()
+        keeper.close()
+        seen = weakref.ref(keeper)
+        del keeper
+        assert seen() is None
+    finally:
+        gc.enable()
+        resources.close()
