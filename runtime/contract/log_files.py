@@ -34,7 +34,9 @@ def files_in(logs: Path) -> list[LogFile]:
 
 def wants(component: str, chosen: Collection[str]) -> bool:
     """Whether a component is among those chosen by name or by role; none chosen means all."""
-    return not chosen or component in chosen or component.rpartition("-")[0] in chosen
+    base = component.partition("@")[0]  # what there may be one of on several hosts
+    role = base.partition(".")[0] if "." in base else base.rpartition("-")[0]
+    return not chosen or not {component, base, role}.isdisjoint(chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class Reply(View):
     data: Any = None
     error: str | None = None
     hint: str | None = None
-    infeasible: bool = False  #: refused because the nodes have no room for it
+    infeasible: bool = False  #: refused because the nodes have no room for it, or the job does not allow it
+    mistaken: bool = False  #: refused because it makes no sense of this run
 
 
 @contextmanager

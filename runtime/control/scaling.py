@@ -30,9 +30,11 @@ class Answer:
 class RefusedError(Exception):
     """Why a change is not made, and what to do, in words for the operator."""
 
-    def __init__(self, message: str, hint: str | None = None, *, infeasible: bool = False) -> None:
+    def __init__(
+        self, message: str, hint: str | None = None, *, infeasible: bool = False, mistaken: bool = False
+    ) -> None:
         super().__init__(message)
-        self.reply = Reply(ok=False, error=message, hint=hint, infeasible=infeasible)
+        self.reply = Reply(ok=False, error=message, hint=hint, infeasible=infeasible, mistaken=mistaken)
 
 
 def answer(request: ScaleRequest, plan: Plan, *, state: RunState, away: frozenset[str] = frozenset()) -> Answer:
@@ -74,7 +76,7 @@ def _changed(request: ScaleRequest, plan: Plan, away: frozenset[str]) -> Plan:
         try:
             shape = Shape.parse(request.shape)
         except ValueError as error:
-            raise RefusedError(str(error)) from error
+            raise RefusedError(str(error), mistaken=True) from error
         check_bounds(shape, plan.job.elastic)
     hosts = _hosts(request, plan, away)
     try:
@@ -91,12 +93,14 @@ def _hosts(request: ScaleRequest, plan: Plan, away: frozenset[str]) -> tuple[Hos
         if host.name in known:
             if host.name in away:
                 continue
-            raise RefusedError(f"{host.name} is a node of this run already, and connected")
+            why = f"{host.name} is a node of this run already, and connected"
+            raise RefusedError(why, f"leave out --add-host {host.name}", mistaken=True)
         known.add(host.name)
         joining.append(host)
     for name in request.remove:
         if name not in known:
-            raise RefusedError(f"{name} is no node of this run", f"its nodes are {', '.join(sorted(known))}")
+            why = f"{name} is no node of this run"
+            raise RefusedError(why, f"its nodes are {', '.join(sorted(known))}", mistaken=True)
     return (*plan.hosts, *joining)
 
 
@@ -105,8 +109,14 @@ def check_bounds(shape: Shape, elastic: ElasticConfig) -> None:
     if elastic.min is not None:
         least = Shape.parse(elastic.min)
         if shape.learners < least.learners or shape.actors < least.actors:
-            raise RefusedError(f"{shape} is below the job's elastic.min {least}")
+            nearest = Shape(max(shape.learners, least.learners), max(shape.actors, least.actors))
+            raise RefusedError(f"{shape} is below the job's elastic.min {least}", _allowed(nearest), infeasible=True)
     if elastic.max is not None:
         most = Shape.parse(elastic.max)
         if shape.learners > most.learners or shape.actors > most.actors:
-            raise RefusedError(f"{shape} is above the job's elastic.max {most}")
+            nearest = Shape(min(shape.learners, most.learners), min(shape.actors, most.actors))
+            raise RefusedError(f"{shape} is above the job's elastic.max {most}", _allowed(nearest), infeasible=True)
+
+
+def _allowed(nearest: Shape) -> str:
+    return f"the nearest shape that the job allows is {nearest}"

@@ -151,6 +151,20 @@ def test_a_name_that_is_no_folder_name_is_refused(tianjictl):
     assert tianjictl("launch", "job.yaml", "--name", "../evil")[0] == 2
 
 
+def test_what_cannot_be_is_said_before_any_host_is_reached(tianjictl, tmp_path):
+    hosts = tmp_path / "two.yaml"
+    hosts.write_text("all:\n  hosts:\n    a: {ansible_host: 192.0.2.1}\n    b: {ansible_host: 192.0.2.2}\n")
+    words = ("--env", "CartPole-v1", "--algo", "ppo", "-i", str(hosts))
+    for command in ("launch", "plan"):
+        code, _, err = tianjictl(command, *words, "--shape", "L0A4")
+        assert code == 2
+        assert "'L0A4' is not a shape" in err
+    code, _, err = tianjictl("launch", *words, "--in-process")
+    assert code == 2
+    assert f"the hosts of {hosts} do not go with it" in err
+    assert "TIANJICTL_INVENTORY" in err
+
+
 def test_secrets_on_the_command_line_are_not_kept():
     assert hide_secrets(["--set", "env.kwargs.api_key=abc", "--set", "training.seed=3"]) == [
         "--set",

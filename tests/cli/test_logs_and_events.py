@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runtime.contract.files import append_line
-from runtime.contract.log_files import tail
+from runtime.contract.log_files import tail, wants
 from runtime.contract.view import Event
 from tianjictl.cli.logs import time_of
 
@@ -50,6 +50,21 @@ def test_logs_of_a_role_or_component_and_only_the_newest_lines(tianjictl):
         "actor-10.1 | ten",
     ]
     assert tianjictl("logs", "-c", "learner-0")[1] == "learner-0.1 | learn\n"
+
+
+def test_a_courier_is_chosen_by_its_name_its_role_or_with_its_host():
+    for chosen in ("courier", "courier.cn02", "courier.cn02@cn01"):
+        assert wants("courier.cn02@cn01", [chosen])
+    assert not wants("courier.cn02@cn01", ["courier.cn03"])
+    assert wants("agent@cn01", ["agent"])
+    assert not wants("actor-1", ["actor-10"])
+
+
+def test_logs_that_are_empty_are_called_so(run, tianjictl):
+    (run.paths.logs / "actor-0.1.log").write_text("")
+    code, out, err = tianjictl("logs", "-c", "actor-0")
+    assert (code, out) == (0, "")
+    assert "nothing has been written there" in err
 
 
 @pytest.mark.usefixtures("logged")

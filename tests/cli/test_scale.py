@@ -12,7 +12,7 @@ from runtime.contract.arrangement import settle
 from runtime.contract.operator import Reply, ScaleRequest
 from runtime.contract.plan import HostPlan, Plan
 from runtime.contract.states import ComponentState, RunState
-from runtime.contract.view import ComponentView, ShapeView
+from runtime.contract.view import ComponentView, HostView, ShapeView
 from runtime.control.scaling import answer
 from support.arranged import nodes, plan_over
 from tianjictl.cli import scale as command
@@ -24,6 +24,7 @@ INVENTORY = """
 all:
   hosts:
     tj1: {ansible_connection: local}
+    tj2: {ansible_host: 192.0.2.2}
     tj9: {ansible_host: 192.0.2.9}
 """
 
@@ -33,12 +34,13 @@ class Scaled:
 
     def __init__(self, run, plan: Plan) -> None:
         self.run, self.plan, self.obeys = run, plan, True
+        self.lost: tuple[str, ...] = ()
         run.on_scale = self.on_scale
         run.serve()
         self.show()
 
     def on_scale(self, request: ScaleRequest) -> Reply:
-        found = answer(request, self.plan, state=RunState.RUNNING)
+        found = answer(request, self.plan, state=RunState.RUNNING, away=frozenset(self.lost))
         if found.plan is not None and self.obeys:
             self.plan = settle(found.plan)
             self.show()
@@ -51,6 +53,7 @@ class Scaled:
                 ComponentView(name=p.name, role=p.role, host=p.host, state=ComponentState.RUNNING)
                 for p in self.plan.placements
             ),
+            hosts=tuple(HostView(name=name, state="lost") for name in self.lost),
         )
 
     @property
@@ -137,6 +140,28 @@ def test_a_shape_that_does_not_fit_ends_with_3_and_the_nearest_that_does(scaled,
     code, _, err = tianjictl("scale", scaled.run.run_id, "L2A8", "--yes")
     assert code == 3
     assert "hint: L2A6 is the nearest shape that fits" in err
+
+
+@pytest.mark.usefixtures("joining")
+def test_what_the_coordinator_refuses_has_a_code_and_a_way_out(scaled, tianjictl, inventory):
+    code, _, err = tianjictl("scale", scaled.run.run_id, "--remove-host", "tj7", "--yes")
+    assert (code, "hint: its nodes are tj1, tj2" in err) == (2, True)
+    code, _, err = tianjictl("scale", scaled.run.run_id, "--add-host", "tj1", "-i", inventory, "--yes")
+    assert (code, "hint: leave out --add-host tj1" in err) == (2, True)
+    scaled.plan = plan_over(nodes(4, 4), "L1A4", elastic={"min": "L1A2"})
+    code, _, err = tianjictl("scale", scaled.run.run_id, "L1A1", "--yes")
+    assert (code, "hint: the nearest shape that the job allows is L1A2" in err) == (3, True)
+
+
+@pytest.mark.usefixtures("joining")
+def test_a_lost_host_is_told_before_it_comes_back_and_after_a_scale_without_it(scaled, tianjictl, inventory):
+    scaled.lost = ("tj2",)
+    scaled.show()
+    code, out, err = tianjictl("scale", scaled.run.run_id, "L1A3", "--yes")
+    assert code == 0
+    assert "tj2 is lost" in err
+    out = tianjictl("scale", scaled.run.run_id, "--add-host", "tj2", "-i", inventory, "--dry-run")[1]
+    assert "+ host tj2, back with what it ran" in out
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_numbers_of_a_silent_coordinator_are_shown_as_old(run, tianjictl):
     run.write_view(age_s=42)
     run.hold_agent_lock()
     code, out, _ = tianjictl("status", "--exit-code")
-    assert "STALE: this is 42" in out
+    assert re.search(r"STALE: this is 4\d(\.\d)? s old; ", out)
     assert "has no control socket" in out
     assert code == 7
     document = json.loads(tianjictl("status", "--json")[1])

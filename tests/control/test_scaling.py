@@ -78,6 +78,7 @@ def test_what_cannot_be_is_refused_with_the_way_out(plan, request_, words):
     assert found.plan is None
     assert words in f"{found.reply.error} {found.reply.hint}"
     assert found.reply.infeasible == ("fits" in words or "head" in words)
+    assert found.reply.mistaken == (not found.reply.infeasible)
 
 
 @pytest.mark.parametrize("state", [s for s in RunState if s not in (RunState.RUNNING, RunState.DEGRADED)])
@@ -97,8 +98,13 @@ def test_a_strict_run_keeps_its_shape():
 
 def test_the_job_itself_bounds_the_shape():
     plan = plan_over(nodes(8), "L1A4", elastic={"min": "L1A2", "max": "L2A5"})
-    assert "below the job's elastic.min L1A2" in (ask(plan, shape="L1A1").reply.error or "")
-    assert "above the job's elastic.max L2A5" in (ask(plan, shape="L1A6").reply.error or "")
+    below, above = ask(plan, shape="L1A1").reply, ask(plan, shape="L1A6").reply
+    assert "below the job's elastic.min L1A2" in (below.error or "")
+    assert "above the job's elastic.max L2A5" in (above.error or "")
+    assert (below.hint or "").endswith("L1A2")
+    assert (above.hint or "").endswith("L1A5")
+    assert below.infeasible
+    assert above.infeasible
     assert ask(plan, shape="L2A5").reply.ok
 
 

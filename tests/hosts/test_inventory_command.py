@@ -47,6 +47,14 @@ def test_what_is_wrong_is_exit_code_2_with_a_hint(capsys, words, text):
     assert text in capsys.readouterr().err
 
 
+def test_an_inventory_that_cannot_be_read_says_where_to_look(capsys, tmp_path):
+    (tmp_path / "hosts.yaml").write_text("all:\n  hosts:\n\tnode1:\n")
+    assert main(["inventory", "-i", str(tmp_path / "hosts.yaml")]) == 2
+    err = capsys.readouterr().err
+    assert "hosts.yaml:3:1: tab at line 3, use spaces" in err
+    assert "hint: inventory/cluster.yaml of tianjictl shows every setting" in err
+
+
 def test_a_bad_inventory_lists_every_finding(capsys, tmp_path):
     bad = tmp_path / "hosts.yaml"
     bad.write_text("all:\n  hosts:\n    a: {ansible_port: x}\n  vrs:\n")

@@ -206,8 +206,13 @@ def test_files_beside_the_inventory_come_after_it_and_before_the_host(tmp_path):
 
 
 def test_a_named_file_that_is_missing_is_never_this_machine(tmp_path, monkeypatch):
-    with pytest.raises(UsageProblem, match="no such inventory"):
+    with pytest.raises(UsageProblem, match="no such inventory") as missing:
         load(tmp_path / "none.yaml")
+    assert "-i FILE" in (missing.value.hint or "")
+    (tmp_path / "some.yaml").write_text("")
+    with pytest.raises(UsageProblem) as misnamed:
+        load(tmp_path / "some.yml")
+    assert "some.yaml" in (misnamed.value.hint or "")
     with pytest.raises(UsageProblem, match="ends in"):
         load(tmp_path / "hosts.ini")
     monkeypatch.chdir(tmp_path)

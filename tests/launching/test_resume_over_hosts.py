@@ -96,7 +96,7 @@ def test_a_head_that_is_not_there_is_replaced_by_the_next_host_and_that_is_said(
 def test_nothing_is_resumed_while_a_process_of_the_run_is_left_on_any_node(hosts, launched, agents):
     del agents
     run = launched(hosts("cn01", "cn02"))
-    with pytest.raises(Locked, match="are still there"):
+    with pytest.raises(Locked, match=r"are still there: \d+ on cn01"):
         resumed(run)
 
 

@@ -57,6 +57,7 @@ def test_logs_come_from_every_node_and_name_those_that_cannot_be_asked(run, tian
     _, out, err = tianjictl("logs", "-c", "learner-0", "-c", "actor-1")
     assert out == "learner-0.1 | words of learner-0\n"
     assert "the logs of cn02 cannot be read: cn02: connect" in err
+    assert tianjictl("logs", "--host", "cn02")[0] == 4
 
 
 def test_one_connection_serves_a_whole_command(run, monkeypatch):
@@ -83,6 +84,7 @@ def test_a_head_that_cannot_be_reached_leaves_an_old_picture_and_no_verdict(run,
     document = json.loads(out)
     assert document["data"]["state"] == "running"
     assert "cn01: connect" in document["warnings"][0]
+    assert f"tianjictl resume {run.run_id} --from-checkpoint" in document["warnings"][0]
     assert run.completion() is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -84,6 +85,16 @@ def test_a_refused_port_is_told_at_once(shared_server):
     failure = refused(shared_server.host(port=free_port(shared_server.address)))
     assert (failure.phase, failure.passing) == (Phase.CONNECT, False)
     assert "refuses connections" in failure.why
+
+
+def test_a_host_without_a_way_to_it_is_told_as_one_that_may_be_down(shared_server, monkeypatch):
+    def unreachable(*_args, **_options):
+        raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
+
+    monkeypatch.setattr(socket, "create_connection", unreachable)
+    failure = refused(shared_server.host())
+    assert "No route to host" in failure.why
+    assert "is the host up" in (failure.hint or "")
 
 
 def test_a_host_that_accepts_and_says_nothing_runs_into_its_own_deadline(shared_server, silent):

@@ -31,6 +31,16 @@ def read_job(
         raise UsageProblem.listing([Finding(*problem.told()) for problem in error.problems]) from error
 
 
+def check_shape(shape: str | None) -> None:
+    """UsageProblem where `--shape` is none, said before any host is reached."""
+    from runtime.contract.shape import Shape
+
+    try:
+        Shape.parse(shape or "L1A1")
+    except ValueError as error:
+        raise UsageProblem(f"--shape: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What the command line says of the job."""
@@ -54,6 +64,7 @@ class Wanted:
 
     def job(self) -> Job:
         """The job as the command line means it; UsageProblem lists what is wrong with it."""
+        check_shape(self.shape)
         return read_job(
             self.path, env=self.env, algo=self.algo, overrides=self.overrides, oversubscribe=self.oversubscribe
         )

@@ -57,7 +57,8 @@ def launch(
     hosts = chosen_hosts(inventory)
     if hosts is not None:
         if in_process:
-            raise UsageProblem("--in-process runs in one process of this machine: an inventory does not go with it")
+            why = f"--in-process runs in one process of this machine: the hosts of {hosts.file} do not go with it"
+            raise UsageProblem(why, hint="an inventory comes from -i, TIANJICTL_INVENTORY or inventory/hosts.yaml")
         from tianjictl.cli.launch_over import launch_over_hosts
 
         return launch_over_hosts(hosts, wanted, name=name, detach=detach, dry_run=dry_run, json=json)

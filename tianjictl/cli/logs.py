@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
@@ -16,10 +16,13 @@ from runtime.contract.plan import Plan
 from tianjictl.cli.keys import keyboard
 from tianjictl.cli.options import Json, OptionalRun, parse_seconds
 from tianjictl.cli.output import emit_json, note, safe
-from tianjictl.errors import UsageProblem
+from tianjictl.errors import Unreachable, UsageProblem
 from tianjictl.runs.client import observe
 from tianjictl.runs.logfiles import LogReader, Piece
 from tianjictl.runs.registry import Run, find_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?)(Z|[+-]\d\d:?\d\d)?")
 _ALL = 1 << 62
@@ -48,9 +51,17 @@ def logs(
     """Print the logs of a run, component by component, across all attempts."""
     found = find_run(run)
     oldest = None if since is None else datetime.now(UTC) - timedelta(seconds=parse_seconds(since, "--since"))
-    reader = _reader(found, component or [], host)
+    unheard: list[str] = []
+
+    def lost(why: str) -> None:
+        note(why)
+        unheard.append(why)
+
+    reader = _reader(found, component or [], host, lost)
     read = reader.more(lines, whole=follow)
     if not read and (component or host):
+        if host is not None and unheard:
+            raise Unreachable(unheard[0], hint=f"tianjictl status {found.run_id} says what was heard of it")
         sought = " or ".join(component or [str(host)])
         raise UsageProblem(f"{found.run_id} has no log of {sought}", hint=f"it has logs of {_known(found)}")
     shown = _newest(read, lines, oldest)
@@ -66,19 +77,21 @@ def logs(
         _follow(found, reader)
     elif not read:
         note(f"{found.run_id} has written no logs")
+    elif not shown and oldest is None and lines != 0:
+        note("nothing has been written there")
 
 
-def _reader(run: Run, names: list[str], host: str | None) -> LogReader:
+def _reader(run: Run, names: list[str], host: str | None, lost: Callable[[str], None]) -> LogReader:
     """Reads what is meant: components by name or role, and what ran on a host."""
     if host is None:
-        return LogReader(run, chosen=names, lost=note)
+        return LogReader(run, chosen=names, lost=lost)
     if run.nodes:
         known = [node.name for node in run.nodes]
         if host not in known:
             raise UsageProblem(f"{run.run_id} does not run on {host}", hint=f"--host {' or '.join(known)}")
-        return LogReader(run, chosen=names, node=host, lost=note)
+        return LogReader(run, chosen=names, node=host, lost=lost)
     placed = _placed_on(run, host)
-    return LogReader(run, chosen=[name for name in placed if wants(name, names)] or [_NOBODY], lost=note)
+    return LogReader(run, chosen=[name for name in placed if wants(name, names)] or [_NOBODY], lost=lost)
 
 
 def _placed_on(run: Run, host: str) -> list[str]:

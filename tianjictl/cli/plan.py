@@ -42,10 +42,11 @@ def plan(
     rankfile: RankFile = None,
 ) -> int:
     """Solve what runs where and how fast it should be; touches nothing."""
-    from tianjictl.cli.job_input import read_job
+    from tianjictl.cli.job_input import check_shape, read_job
     from tianjictl.cli.output import emit_json, note
     from tianjictl.hosts.reader import load
 
+    check_shape(shape)
     loaded = read_job(job, overrides=overrides or (), env=env, algo=algo, oversubscribe=oversubscribe)
     hosts = load(inventory)
     made, cores = _planned(hosts, loaded, shape, profile, want_cores=rankfile is not None)

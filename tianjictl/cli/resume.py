@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from runtime.contract.shape import Shape as ShapeType
 from runtime.contract.states import RunState
 from tianjictl.cli.inventory_input import chosen_hosts
+from tianjictl.cli.job_input import check_shape
 from tianjictl.cli.launch_report import report_up
 from tianjictl.cli.options import Detach, Inventory, Json, OptionalRun, Oversubscribe, Shape, Yes, confirm
 from tianjictl.cli.progress import Progress
@@ -120,20 +120,13 @@ def _resume_over(
 
     if found.record is None:
         raise CheckpointProblem(f"{found.paths.record} is missing or unreadable: the attempt cannot be counted")
-    _check_shape(shape)
+    check_shape(shape)
     _ask_if_completed(found, yes=yes)
     began = time.monotonic()
     with Progress("reaching the hosts") as progress:
         resuming = Resume(found, hosts, shape=shape, oversubscribe=oversubscribe, head=head, progress=progress.keep)
         run, plan, _ = resuming.go(wanted, argv=sys.argv, version=installed_version())
     return report_up(run, plan, time.monotonic() - began, command="resume", detach=detach, json=json)
-
-
-def _check_shape(shape: str | None) -> None:
-    try:
-        ShapeType.parse(shape or "L1A1")
-    except ValueError as error:
-        raise UsageProblem(f"--shape: {error}") from error
 
 
 def _bring_up(run: Run, agent: AgentProcess, chosen: CheckpointView, progress: Callable[[str], None]) -> None:
@@ -154,7 +147,7 @@ def _plan(
     """The run's own plan, or a new one of its job where another shape is asked for."""
     old = plan_of(run)
     wanted = shape or old.shape
-    _check_shape(wanted)
+    check_shape(wanted)
     if wanted == old.shape and not oversubscribe:
         return old
     from tianjictl.launching.local_plan import plan_for_this_machine

@@ -61,9 +61,9 @@ def scale(
     with Progress("asking what would change") as progress:
         joining = _prepared(found, hosts, added, progress, dry_run=True)
         shown = _ask(found, ScaleRequest(shape=shape, add=joining, remove=removed, dry_run=True))
-    if not json:
-        _show(shown)
     returning = tuple(name for name in added if name not in shown.hosts_added)
+    if not json:
+        _show(shown, returning)
     if dry_run or not (_changes(shown) or returning):
         return _tell(found, shown, 0.0, applied=False, json=json)
     confirm(_question(found, shown, returning), yes=yes)
@@ -148,9 +148,9 @@ def _changes(change: Difference) -> bool:
     return any(parts) or change.shape_before != change.shape_after
 
 
-def _show(change: Difference) -> None:
+def _show(change: Difference, returning: tuple[str, ...]) -> None:
     say(f"{change.shape_before} → {change.shape_after}")
-    for line in difference_lines(change):
+    for line in [*(f"+ host {name}, back with what it ran" for name in returning), *difference_lines(change)]:
         say(line, style={"+": "green", "-": "red"}.get(line[0], ""))
     for line in change.notes:
         note(line)
@@ -226,12 +226,20 @@ def _not_back(view: RunView, returning: tuple[str, ...]) -> list[str]:
     return [f"the run to be whole ({view.reason})"]
 
 
+def _say_who_is_lost(run: Run) -> None:
+    view = observe(run).view
+    if lost := [host.name for host in view.hosts if host.state == "lost"]:
+        them = ", ".join(lost)
+        note(f"{view.shape.present} of it is present: {them} {'are' if len(lost) > 1 else 'is'} lost", style="yellow")
+
+
 def _tell(run: Run, change: Difference, seconds: float, *, applied: bool, json: bool) -> int:
     if json:
         data = {"run_id": run.run_id, "applied": applied, "seconds": seconds, **change.model_dump(mode="json")}
         emit_json("scale", data)
     elif applied:
         say(f"{run.run_id} is {change.shape_after} after {duration(seconds)}")
+        _say_who_is_lost(run)
     else:
         say("nothing was changed" if _changes(change) else f"{run.run_id} is as wanted already")
     return 0

@@ -59,7 +59,7 @@ def screen(
         yield Text(safe(keys), style="dim")
     if picture.stale:
         why = picture.problem or "the coordinator does not answer"
-        yield Text(safe(f"STALE: this is {age(picture.age_s)} old; {why}"), style="bold red")
+        yield Text(safe(f"STALE: this is {duration(picture.age_s)} old; {why}"), style="bold red")
     yield Text()
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="bold", no_wrap=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_FILE = Path("inventory", "hosts.yaml")
 _ENDINGS = (".yaml", ".yml", ".json")
 _BESIDE_ENDINGS = ("", *_ENDINGS)
+_USUAL_HINT = "inventory/cluster.yaml of tianjictl shows every setting; tianjictl inventory list -i FILE reads it again"
 
 
 class InventoryProblem(UsageProblem):
@@ -33,6 +34,8 @@ class InventoryProblem(UsageProblem):
         first, *rest = [Finding(*problem.told()) for problem in problems]
         super().__init__(first.message, details=tuple(rest))
         self.first_hint = first.hint
+        if not self.has_hint():
+            self.hint = _USUAL_HINT
         self.problems = tuple(problems)
 
 
@@ -170,7 +173,8 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        hint = f"did you mean {path.with_suffix('.yml')}?" if path.with_suffix(".yml").is_file() else None
+        other = path.with_suffix(".yaml" if path.suffix == ".yml" else ".yml")
+        hint = f"did you mean {other}?" if other.is_file() else "name another: -i FILE, or TIANJICTL_INVENTORY"
         raise UsageProblem(f"{path}: there is no such inventory", hint=hint) from error
     except OSError as error:
         raise UsageProblem(f"{path}: cannot be read: {error.strerror}") from error

@@ -147,8 +147,9 @@ def _on_this_machine(
     with tempfile.TemporaryDirectory(prefix=".fetched-", dir=run.paths.root) as fetched:
         folder = Path(fetched)
         manifest = source.get(f"{found.view.path}/{MANIFEST}")
-        for name in json.loads(manifest)["files"]:
-            progress(f"{found.node.name}: fetching {found.name}/{name}")
+        files = json.loads(manifest)["files"]
+        progress(f"{found.node.name}: fetching the {len(files)} files of {found.name}")
+        for name in files:
             fetch(source, f"{found.view.path}/{name}", folder / name)
         (folder / MANIFEST).write_bytes(manifest)
         yield folder, hashlib.sha256(manifest).hexdigest()

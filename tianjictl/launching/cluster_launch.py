@@ -73,7 +73,7 @@ def launch_over(
 
 def ready_hosts(fleet: Fleet, env_id: str, progress: Callable[[str], None]) -> dict[str, HostCheck]:
     """Reach and check every host; one error names all that cannot take part."""
-    progress(f"reaching {len(fleet.hosts)} hosts: {', '.join(fleet.hosts)}")
+    progress(f"reaching {', '.join(fleet.hosts)}")
     failures = fleet.reach(progress=progress)
     checks, unfit = check_all(fleet, list(fleet.connections), env_modules(env_id), progress)
     if failures or unfit:

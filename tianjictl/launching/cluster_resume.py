@@ -73,6 +73,8 @@ class Resume:
             where = "here" if found.node is None else f"on {found.node.name}"
             self._say(f"the checkpoint of step {found.view.step:,} is {where}")
             plan = self._plan(fleet, old)
+            if found.view.shape and found.view.shape != plan.shape and not self._shape:
+                self._say(f"the checkpoint was written as {found.view.shape}; --shape {found.view.shape} keeps to that")
             refuse_full_disks(fleet, plan, checks)
             again = self._next_attempt(plan, found, checks, fleet, argv, version)
             self._say(f"continuing {run.run_id} from step {found.view.step:,} as {plan.shape}, attempt {again.attempt}")
@@ -84,7 +86,7 @@ class Resume:
 
     def _there(self, fleet: Fleet) -> dict[str, HostCheck]:
         """Reach and check the hosts; those that cannot take part are left out, if any is left."""
-        self._say(f"reaching {len(fleet.hosts)} hosts: {', '.join(fleet.hosts)}")
+        self._say(f"reaching {', '.join(fleet.hosts)}")
         failures = fleet.reach(progress=self._say)
         modules = env_modules(plan_of(self._run).job.env.id)
         checks, unfit = check_all(fleet, list(fleet.connections), modules, self._say)
@@ -102,10 +104,11 @@ class Resume:
             lambda connection: sweep(connection, run.run_id, "look", wait_s),
             [name for name in self._known if name in fleet.connections],
         )
-        left = {str(process) for processes in came.values() for process in processes}
+        left = {name: len(processes) for name, processes in came.items() if processes}
         if left:
+            where = ", ".join(f"{count} on {name}" for name, count in left.items())
             raise Locked(
-                f"processes of {run.run_id} are still there: {', '.join(sorted(left))}",
+                f"processes of {run.run_id} are still there: {where}",
                 hint=f"tianjictl attach {run.run_id} if it trains, else tianjictl stop {run.run_id} --yes",
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from tianjictl.remote.openssh_config import SshConfig
 
 _SILENCE_MS = 30_000  #: a peer that acknowledges nothing for so long is gone
+_NOBODY_THERE = "is the host up, and no firewall between?"
 
 
 def connect_tcp(config: SshConfig, limit_s: float) -> socket.socket:
@@ -21,7 +23,7 @@ def connect_tcp(config: SshConfig, limit_s: float) -> socket.socket:
         sock = socket.create_connection((config.hostname, config.port), timeout=limit_s)
     except TimeoutError as error:
         why = f"{where} does not answer within {limit_s:g} s"
-        raise HostFailure(config.host, Phase.CONNECT, why, hint="is the host up, and no firewall between?") from error
+        raise HostFailure(config.host, Phase.CONNECT, why, hint=_NOBODY_THERE) from error
     except ConnectionRefusedError as error:
         hint = "is sshd running there, and is the port right?"
         raise HostFailure(config.host, Phase.CONNECT, f"{where} refuses connections", hint=hint) from error
@@ -29,7 +31,10 @@ def connect_tcp(config: SshConfig, limit_s: float) -> socket.socket:
         hint = "write its address as ansible_host"
         raise HostFailure(config.host, Phase.CONNECT, f"the name {config.hostname} is not known", hint=hint) from error
     except OSError as error:
-        raise HostFailure(config.host, Phase.CONNECT, f"{where}: {error.strerror or error}") from error
+        nobody = error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH)
+        raise HostFailure(
+            config.host, Phase.CONNECT, f"{where}: {error.strerror or error}", hint=_NOBODY_THERE if nobody else None
+        ) from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each small request waits for an acknowledgement
     return sock

@@ -16,7 +16,7 @@ from runtime.contract.plan import Plan
 from runtime.contract.relay import RelayQuestion
 from runtime.contract.states import TERMINAL_RUN_STATES, ComponentState, RunState
 from runtime.contract.view import RunView, ShapeView
-from tianjictl.errors import Infeasible, TianjiError
+from tianjictl.errors import Infeasible, TianjiError, Unreachable, UsageProblem
 from tianjictl.runs.access import head_place
 
 if TYPE_CHECKING:
@@ -86,7 +86,11 @@ def _observe_there(run: Run, place: Place, *, now: datetime, timeout_s: float) -
         answer = place.ask(RelayQuestion(request=view_request, timeout_s=timeout_s, status=True))
     except TianjiError as error:  # whether it lives is not known: what was last heard is shown as old
         view = stored_view(run) or blank_view(run)
-        return judge(view, None, alive=True, now=now, problem=error.message)
+        silent = error.message
+        if isinstance(error, Unreachable):
+            again = f"tianjictl resume {run.run_id} --from-checkpoint"
+            silent += f"; should {place.node.name} stay away, {again} goes on without it"
+        return judge(view, None, alive=True, now=now, problem=silent)
     heard, problem = answer.view, answer.problem
     if answer.reply is not None:
         try:
@@ -151,7 +155,7 @@ def request(run: Run, message: Document, *, timeout_s: float = ANSWER_WITHIN_S) 
     place = head_place(run)
     reply = _ask_here(run, message, timeout_s) if place is None else _ask_there(run, place, message, timeout_s)
     if not reply.ok:
-        kind = Infeasible if reply.infeasible else TianjiError
+        kind = Infeasible if reply.infeasible else UsageProblem if reply.mistaken else TianjiError
         raise kind(f"the coordinator of {run.run_id} refused: {reply.error or 'no reason given'}", hint=reply.hint)
     return reply.data
 
