@@ -142,11 +142,9 @@ class Fold:
                 self.rewards.add(episode.episode_return)
         self._close()
         self._count()
-        # A resumed learner's counters jump to where they were: rates are measured only once that has happened.
-        self._learning = self._learning or all(
-            self.state_of(learner)[0] in (ComponentState.RUNNING, ComponentState.AWAY)
-            for learner in self._plan.of_role(Role.LEARNER)
-        )
+        # A resumed learner's counters jump to where they were, and all of them do after a coordinator's absence: rates
+        # are measured only once that has happened.
+        self._learning = self._learning or (self._heard_all() and self._all_learn())
         if self._learning:
             self.window.add(self._totals(), now)
 
@@ -185,6 +183,15 @@ class Fold:
         self._forsaken = {name for name in self._forsaken if name in self._nodes or self.ledger.holds(name)}
 
     # -- what follows
+
+    def _heard_all(self) -> bool:
+        return {placement.host for placement in self._plan.placements} <= self._heard_at.keys() | self._away.keys()
+
+    def _all_learn(self) -> bool:
+        return all(
+            self.state_of(learner)[0] in (ComponentState.RUNNING, ComponentState.AWAY)
+            for learner in self._plan.of_role(Role.LEARNER)
+        )
 
     def _count(self) -> None:
         learners, before, past = self.of_role(Role.LEARNER), self.progress, self._past

@@ -98,6 +98,17 @@ def test_a_coordinator_that_takes_over_has_forgotten_nothing(plan: Plan) -> None
     assert fold.progress.updates == 30 + 20
 
 
+def test_what_was_done_while_no_coordinator_looked_is_no_rate(plan: Plan) -> None:
+    before = Fold(plan, Base())
+    for node in (HEAD, OTHER):
+        before.take(report(plan, node, counters={"updates": 20}), 1.0)
+    fold = Fold(plan, Base(), before.progress, before.memory())
+    for node in (HEAD, OTHER):
+        fold.take(report(plan, node, counters={"updates": 500}), 2.0)
+    assert fold.progress.updates == 1000
+    assert fold.window.growth().updates == 0
+
+
 def test_updates_of_learners_that_left_in_an_earlier_attempt_are_counted_on(plan: Plan) -> None:
     base = Base(progress=Progress(updates=900), past=Past(updates=400))
     fold = Fold(plan, base)
