@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,11 @@ class _Space:
 
     def _there(self) -> bool:
         assert self._guard.poll() is None, self._log.read_text()
-        below = psutil.Process(self._guard.pid).children(recursive=True)
-        first = [process.pid for process in below if process.ppid() != self._guard.pid]
+        first = []
+        for process in psutil.Process(self._guard.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # the host's first steps are short-lived programs
+                if process.ppid() != self._guard.pid:
+                    first.append(process.pid)
         self.pid = first[0] if first else 0
         return self.pid != 0 and _link(f"/proc/{self.pid}/ns/net") != _link("/proc/self/ns/net")
 
