@@ -88,6 +88,21 @@ def test_a_head_that_cannot_be_reached_leaves_an_old_picture_and_no_verdict(run,
     assert run.completion() is None
 
 
+def test_a_head_that_stays_away_is_lost_once_nothing_of_the_run_is_left_on_any_other_node(run, tianjictl):
+    assert observe(run).live
+    make_unreachable(run, "cn01")
+    access.close_all()
+    view = json.loads(run.paths.view.read_text())
+    run.paths.view.write_text(json.dumps(view | {"updated_at": "2026-01-01T00:00:00Z"}))
+    data = json.loads(tianjictl("status", "--json")[1])["data"]
+    assert data["state"] == "running", "cn02 has processes of it"
+    send(run, SIGKILL)
+    data = json.loads(tianjictl("status", "--json")[1])["data"]
+    assert data["state"] == "lost"
+    assert "cn01 does not answer, and nothing of the run is left on cn02" in data["reason"]
+    assert f"tianjictl resume {run.run_id} --from-checkpoint" in data["reason"]
+
+
 def test_how_a_run_ended_is_heard_once_and_kept(run, tianjictl):
     assert tianjictl("stop", "--yes", "--grace", "500ms")[0] == 0
     make_unreachable(run, "cn01")

@@ -18,6 +18,7 @@ from runtime.contract.states import TERMINAL_RUN_STATES, ComponentState, RunStat
 from runtime.contract.view import RunView, ShapeView
 from tianjictl.errors import Infeasible, TianjiError, Unreachable, UsageProblem
 from tianjictl.runs.access import head_place
+from tianjictl.runs.elsewhere import left_elsewhere
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tianjictl.runs.registry import Run
 
 ANSWER_WITHIN_S = 3.0
+_ORPHANED_AFTER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,8 @@ def _observe_there(run: Run, place: Place, *, now: datetime, timeout_s: float) -
     view_request = ViewRequest().model_dump(mode="json")
     try:
         answer = place.ask(RelayQuestion(request=view_request, timeout_s=timeout_s, status=True))
-    except TianjiError as error:  # whether it lives is not known: what was last heard is shown as old
-        view = stored_view(run) or blank_view(run)
-        silent = error.message
-        if isinstance(error, Unreachable):
-            again = f"tianjictl resume {run.run_id} --from-checkpoint"
-            silent += f"; should {place.node.name} stay away, {again} goes on without it"
-        return judge(view, None, alive=True, now=now, problem=silent)
+    except TianjiError as error:
+        return _unheard(run, place, error, now)
     heard, problem = answer.view, answer.problem
     if answer.reply is not None:
         try:
@@ -106,6 +103,34 @@ def _observe_there(run: Run, place: Place, *, now: datetime, timeout_s: float) -
     told = None if problem is None else f"the coordinator of {run.run_id} on {place.node.name} {problem}"
     alive = answer.agent_pid is not None or run.being_started()
     return judge(view, completion, alive=alive, now=now, problem=told)
+
+
+def _unheard(run: Run, place: Place, error: TianjiError, now: datetime) -> Picture:
+    """Whether it lives is not known, so what was last heard is shown as old; unless it is too old to be true."""
+    view, name = stored_view(run) or blank_view(run), place.node.name
+    if not isinstance(error, Unreachable):
+        return judge(view, None, alive=True, now=now, problem=error.message)
+    again = f"tianjictl resume {run.run_id} --from-checkpoint goes on without it"
+    age_s = (now - view.updated_at).total_seconds()
+    if age_s > _orphaned_after_s(run):
+        looked, alive = left_elsewhere(run)
+        if looked and not alive:
+            there = ", ".join(looked)
+            reason = (
+                f"{name} does not answer, and nothing of the run is left on {there} (last heard of {age_s:.0f} s ago)"
+            )
+            lost = view.model_copy(update={"state": RunState.LOST, "reason": f"{reason}; {again}"})
+            return Picture(nobody_there(lost), age_s, live=False, ended=True, problem=error.message)
+    return judge(view, None, alive=True, now=now, problem=f"{error.message}; should {name} stay away, {again}")
+
+
+def _orphaned_after_s(run: Run) -> float:
+    """When agents that hear of no coordinator have surely left."""
+    try:
+        health = Plan.model_validate_json(run.paths.plan.read_bytes()).job.health
+    except (OSError, ValidationError):
+        return _ORPHANED_AFTER_S
+    return health.orphan_timeout + health.stop_grace
 
 
 def _of_this_attempt(run: Run, completion: CompletionRecord | None) -> CompletionRecord | None:
