@@ -18,6 +18,7 @@ from tianjictl.errors import CheckpointProblem, Locked
 from tianjictl.launching import cluster_resume
 from tianjictl.launching.cluster_resume import Resume
 from tianjictl.launching.stopping import stop_run
+from tianjictl.runs.checkpoints import list_checkpoints
 from tianjictl.runs.registry import open_run
 
 
@@ -91,6 +92,30 @@ def test_a_head_that_is_not_there_is_replaced_by_the_next_host_and_that_is_said(
     assert again.record.head == "cn02"
     assert [node.name for node in again.record.former] == ["cn01"]
     assert order_of(again, 0)["head"] is True
+
+
+def test_without_the_head_its_copies_elsewhere_are_listed_and_the_run_goes_on_in_the_shape_of_the_newest(
+    stopped, plan_of, hosts, monkeypatch
+):
+    save(stopped, 1, 200)
+    record = json.loads(stopped.paths.record.read_text())
+    record["nodes"][0]["host"]["port"] = free_port("127.0.0.4")
+    stopped.paths.record.write_text(json.dumps(record))
+    lines: list[str] = []
+    assert [view.step for view in list_checkpoints(open_run(stopped.paths.root), lines.append)] == [200]
+    assert "these are the copies on cn02" in lines[0]
+    launched_as = json.loads(stopped.paths.plan.read_text())
+    stopped.paths.plan.write_text(json.dumps(launched_as | {"shape": "L1A1"}))
+    asked: list[str] = []
+
+    def plan_for(*_args: object, shape: str, **_options: object) -> object:
+        asked.append(shape)
+        return plan_of(hosts("cn02"))
+
+    monkeypatch.setattr(cluster_resume, "plan_for", plan_for)
+    resumed(open_run(stopped.paths.root), lines=lines)
+    assert asked == ["L1A2"], "the checkpoint's, not that of the launch"
+    assert "the checkpoint was written as L1A2, and so it goes on" in lines
 
 
 def test_nothing_is_resumed_while_a_process_of_the_run_is_left_on_any_node(hosts, launched, agents):

@@ -108,7 +108,7 @@ def checkpoints(
         raise UsageProblem(f"--keep goes with prune, not with {action}", hint=hint)
     if action == "prune":
         return _prune(found, keep, yes=yes, json=json)
-    known = verify_checkpoints(found) if action == "verify" else list_checkpoints(found)
+    known = verify_checkpoints(found, note) if action == "verify" else list_checkpoints(found, note)
     damaged = [item for item in known if item.problems]
     warnings = [f"checkpoint {item.step}: {'; '.join(item.problems)}" for item in damaged]
     if json:

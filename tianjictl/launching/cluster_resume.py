@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from runtime.contract.record import NodeRecord
     from tianjictl.hosts.types import Host, Inventory
+    from tianjictl.launching.checkpoint_moves import Found
     from tianjictl.launching.host_check import HostCheck
 
 _LEAVE_WITHIN_S = 5.0  #: a run that has noted its end needs a moment to let go of everything
@@ -49,6 +50,7 @@ class Resume:
         assert run.record is not None
         self._run = run
         self._shape, self._oversubscribe, self._wanted_head = shape, oversubscribe, head
+        self._newest_plan_is_lost = False  # the head has it, and does not answer
         self._known: dict[str, NodeRecord] = {node.name: node for node in (*run.record.former, *run.record.nodes)}
         self._inventory = _inventory_of(run) if hosts is None else hosts
         self._replan = hosts is not None
@@ -72,9 +74,7 @@ class Resume:
             found = newest_anywhere(fleet, run, places, wanted, self._say)
             where = "here" if found.node is None else f"on {found.node.name}"
             self._say(f"the checkpoint of step {found.view.step:,} is {where}")
-            plan = self._plan(fleet, old)
-            if found.view.shape and found.view.shape != plan.shape and not self._shape:
-                self._say(f"the checkpoint was written as {found.view.shape}; --shape {found.view.shape} keeps to that")
+            plan = self._plan(fleet, old, self._shape_of(old, found))
             refuse_full_disks(fleet, plan, checks)
             again = self._next_attempt(plan, found, checks, fleet, argv, version)
             self._say(f"continuing {run.run_id} from step {found.view.step:,} as {plan.shape}, attempt {again.attempt}")
@@ -130,14 +130,21 @@ class Resume:
                 return Plan.model_validate_json(raw)
             except (TianjiError, ValidationError) as error:
                 self._say(f"{head.name}: its plan cannot be read ({error}): going by the one it was started with")
+        self._newest_plan_is_lost = True
         return plan_of(self._run)
 
-    def _plan(self, fleet: Fleet, old: Plan) -> Plan:
+    def _shape_of(self, old: Plan, found: Found) -> str:
+        """As asked; else the run's newest: its plan's, or, where that is out of reach, the checkpoint's."""
+        if self._shape is None and self._newest_plan_is_lost and found.view.shape and found.view.shape != old.shape:
+            self._say(f"the checkpoint was written as {found.view.shape}, and so it goes on")
+            return found.view.shape
+        return self._shape or old.shape
+
+    def _plan(self, fleet: Fleet, old: Plan, shape: str) -> Plan:
         """The run's own plan where all its hosts are there and nothing else is asked for, else a new one of its job."""
         present = [host for host in self._inventory.hosts if host.name in fleet.connections]
         if not present:
             raise UsageProblem("none of the hosts that the run may use is there", hint="name others: -i INVENTORY")
-        shape = self._shape or old.shape
         same = {host.name for host in old.hosts} == {host.name for host in present} and shape == old.shape
         settled = not any(placed.leaving or placed.donor is not None for placed in old.placements)
         if same and settled and not self._replan and not self._oversubscribe and self._wanted_head in (None, old.head):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.model import View
 from runtime.contract.paths import RunPaths
-from tianjictl.errors import CheckpointProblem
-from tianjictl.runs.access import head_place
+from tianjictl.errors import CheckpointProblem, TianjiError, Unreachable
+from tianjictl.runs.access import head_place, place_of
 from tianjictl.runs.tool import runtime_tool
 
 if TYPE_CHECKING:
@@ -33,14 +34,32 @@ class CheckpointView(View):
     problems: tuple[str, ...] = ()
 
 
-def list_checkpoints(run: Run) -> list[CheckpointView]:
-    """All checkpoints, newest first; looks at manifests and sizes, not at every byte."""
-    return _views(_tool(run, "list"))
+def list_checkpoints(run: Run, say: Callable[[str], None] = lambda _line: None) -> list[CheckpointView]:
+    """All checkpoints, newest first; looks at manifests and sizes, not at every byte.
+
+    Where the head does not answer, those that another node keeps copies of; `say` hears which.
+    """
+    return _on_head_or_keeper(run, "list", say)
 
 
-def verify_checkpoints(run: Run) -> list[CheckpointView]:
-    """All checkpoints, newest first, every byte of them compared with its digest."""
-    return _views(_tool(run, "verify"))
+def verify_checkpoints(run: Run, say: Callable[[str], None] = lambda _line: None) -> list[CheckpointView]:
+    """The same, every byte of them compared with its digest."""
+    return _on_head_or_keeper(run, "verify", say)
+
+
+def _on_head_or_keeper(run: Run, action: str, say: Callable[[str], None]) -> list[CheckpointView]:
+    try:
+        return _views(_tool(run, action))
+    except Unreachable as away:
+        for node in run.nodes:
+            if run.head is not None and node.name == run.head.name:
+                continue
+            folder = str(RunPaths(Path(node.folder)).checkpoints)
+            with suppress(TianjiError):  # this one is not there either, or keeps none
+                if found := _views(runtime_tool(["checkpoints", action, folder], place=place_of(run, node))):
+                    say(f"{away.message}; these are the copies on {node.name}")
+                    return found
+        raise
 
 
 def prune_checkpoints(run: Run, keep: int) -> list[str]:
