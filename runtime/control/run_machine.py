@@ -132,7 +132,8 @@ def _has_finished(component: Standing) -> bool:
 
 
 def _missing(component: Standing) -> str:
-    return f"{component.name} is {component.state}" + (f": {component.reason}" if component.reason else "")
+    why = component.reason if component.reason != component.state else ""
+    return f"{component.name} is {component.state}" + (f": {why}" if why else "")
 
 
 def _settle(run: Run, troubles: dict[str, str]) -> Run:

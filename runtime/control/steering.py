@@ -114,7 +114,7 @@ class Steering:
                 continue  # this process runs there: of its agent the watch tells
             match change:
                 case Came():
-                    self._tell("node.connected", f"node {name} is there", name)
+                    self._tell("node.connected", f"{name} is connected", name)
                 case Went(reason=reason):
                     self._tell("node.lost", f"node {name} is lost: {reason}", name)
                     self._fold.lose(name, reason)
