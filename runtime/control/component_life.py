@@ -175,7 +175,7 @@ class Life:
         return self.state in (ComponentState.EXITED, ComponentState.FAILED)
 
     def beat_age_s(self, now: float) -> float | None:
-        return now - self.beat_at if self.alive else None
+        return max(0.0, now - self.beat_at) if self.alive else None
 
 
 Outcome = tuple[Life, list[Effect]]
