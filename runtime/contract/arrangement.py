@@ -94,19 +94,21 @@ def is_settled(plan: Plan) -> bool:
     return not (any(p.leaving or p.donor is not None for p in plan.placements) or any(h.leaving for h in plan.hosts))
 
 
-def regroup(plan: Plan, away: frozenset[str]) -> Plan:
+def regroup(plan: Plan, away: frozenset[str], *, awaited: frozenset[str] = frozenset()) -> Plan:
     """Give the actors of groups whose home is away to groups that are there; the plan itself where there are none.
 
     An actor cannot change its group: it leaves, and a new one takes its place and its cores. What is on the nodes that
     are away stays in the plan as it is: it goes on when they are back (`rearrange` then evens the groups out again). A
-    group that has lost so many actors that it cannot fill a batch is given some of the others'.
+    group that has lost so many actors that it cannot fill a batch is given some of the others'. Groups whose home is
+    `awaited`, which is away too, keep their actors for now.
     """
     change = Arranging(plan.job, plan.sizes, plan.hosts, plan.placements, used=names_used(plan), away=away)
     lost = change.lost_groups()
     there = [group for group in change.groups() if group not in lost]
     if not there:
         return plan
-    homeless = change.leave(lambda p: p.role is Role.ACTOR and p.group in lost and p.host not in away)
+    given_up = [group for group in lost if change.home(group) not in awaited]
+    homeless = change.leave(lambda p: p.role is Role.ACTOR and p.group in given_up and p.host not in away)
     sizes = {group: len(change.present(group)) for group in there}
     for _ in range(len(homeless)):
         sizes[min(sizes, key=lambda g: (sizes[g], g))] += 1
@@ -118,7 +120,7 @@ def regroup(plan: Plan, away: frozenset[str]) -> Plan:
             break
         places += change.leave_named({spare[0].name})
         sizes[rich], sizes[poor] = sizes[rich] - 1, sizes[poor] + 1
-    blind = change.leave(lambda p: p.role is Role.EVALUATOR and p.group in lost and p.host not in away)
+    blind = change.leave(lambda p: p.role is Role.EVALUATOR and p.group in given_up and p.host not in away)
     if not places and not blind:
         return plan
     change.begin()

@@ -72,9 +72,12 @@ def _told(plan: Plan, node: str, reason: str) -> str:
     return f"node {node} is lost ({reason}): {what}"
 
 
-def without_homes(plan: Plan, away: frozenset[str]) -> Plan:
-    """The plan in which actors whose group's home is away serve other groups; the plan itself where there are none."""
-    return regroup(plan, away) if plan.job.elastic.node_loss == "shrink" else plan
+def without_homes(plan: Plan, away: frozenset[str], *, awaited: frozenset[str] = frozenset()) -> Plan:
+    """The plan in which actors whose group's home is away serve other groups; the plan itself where there are none.
+
+    Nodes of `awaited` have not been away for long enough.
+    """
+    return regroup(plan, away, awaited=awaited) if plan.job.elastic.node_loss == "shrink" else plan
 
 
 def with_node_again(plan: Plan, away: frozenset[str]) -> Plan:

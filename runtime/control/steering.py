@@ -193,7 +193,8 @@ class Steering:
         gone_long = [name for name in lost if self.membership.lost_for(name, now) >= limit]
         try:
             if gone_long and not run.paused:
-                plan = losses.without_homes(self.plan, frozenset(lost))
+                awaited = frozenset(lost) - frozenset(gone_long)
+                plan = losses.without_homes(self.plan, frozenset(lost), awaited=awaited)
                 self.revise(plan, f"{', '.join(gone_long)} stays away", self._newest, now)
             elif self._someone_is_back:
                 self._someone_is_back = False

@@ -155,6 +155,11 @@ def test_actors_of_a_group_whose_home_is_away_join_another_on_the_same_cores(pla
     assert present_shape(after, away) == Shape(1, 6)
 
 
+def test_actors_of_a_learner_that_is_still_awaited_stay_with_it(plan):
+    away = frozenset({"tj2"})
+    assert regroup(plan, away, awaited=away) is plan
+
+
 def test_groups_are_evened_out_when_the_node_is_back(plan):
     after = settle(regroup(plan, frozenset({"tj2"})))
     back = rearrange(after, Shape(2, 8))
