@@ -85,7 +85,7 @@ def test_a_loss_says_what_becomes_of_actors_elsewhere_and_when(make_plan: Any) -
 def test_a_loss_says_that_actors_elsewhere_stand_idle_where_no_group_can_take_them(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> Plan:
+    def full(*_: object, **_awaited: object) -> Plan:
         raise ArrangementError("no room", hint="-")
 
     monkeypatch.setattr(losses, "regroup", full)
