@@ -18,10 +18,10 @@ from tianjictl.launching.fleet import Fleet, of_all
 from tianjictl.launching.folder import begin_attempt
 from tianjictl.launching.host_check import env_modules
 from tianjictl.launching.nodes import check_all, record_of, stage_all
-from tianjictl.launching.sweeping import sweep
 from tianjictl.runs.nodes import host_of
 from tianjictl.runs.registry import Run, folder_lock, open_run
 from tianjictl.runs.settings import plan_of
+from tianjictl.runs.sweeping import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,12 +12,12 @@ from runtime.contract.operator import StopRequest
 from runtime.contract.states import RunState
 from tianjictl.errors import TianjiError
 from tianjictl.launching.stop_report import TERM_WAIT_S, How, StopReport, note_the_end
-from tianjictl.launching.sweeping import sweep
 from tianjictl.remote.deadlines import Deadlines
 from tianjictl.remote.fanout import Err, Limits, Ok, fan_out
 from tianjictl.remote.reach import reach
 from tianjictl.runs.client import observe, request
 from tianjictl.runs.nodes import host_of
+from tianjictl.runs.sweeping import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,9 @@ from runtime.contract.run_mark import RUN_ID_VARIABLE
 from runtime.contract.version import VERSION_VARIABLE
 from tianjictl.errors import Interrupted, TianjiError, TimedOut
 from tianjictl.launching.staging import pack
-from tianjictl.launching.sweeping import NODE_VARIABLE
 from tianjictl.remote.processes import start_detached
 from tianjictl.runs.nodes import host_of
+from tianjictl.runs.sweeping import NODE_VARIABLE
 
 if TYPE_CHECKING:
     import threading

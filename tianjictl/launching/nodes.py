@@ -14,8 +14,8 @@ from tianjictl.launching import node_start
 from tianjictl.launching.fleet import Fleet, of_all
 from tianjictl.launching.host_check import HostCheck, check_host
 from tianjictl.launching.staging import runtime_archive, stage, staged_at
-from tianjictl.launching.sweeping import sweep
 from tianjictl.runs.nodes import host_of, settings_of
+from tianjictl.runs.sweeping import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -51,9 +51,7 @@ def _on_head_or_keeper(run: Run, action: str, say: Callable[[str], None]) -> lis
     try:
         return _views(_tool(run, action))
     except Unreachable as away:
-        for node in run.nodes:
-            if run.head is not None and node.name == run.head.name:
-                continue
+        for node in run.others:
             folder = str(RunPaths(Path(node.folder)).checkpoints)
             with suppress(TianjiError):  # this one is not there either, or keeps none
                 if found := _views(runtime_tool(["checkpoints", action, folder], place=place_of(run, node))):

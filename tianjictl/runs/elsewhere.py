@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.contract.run_mark import RUN_ID_VARIABLE
 from tianjictl.errors import TianjiError
 from tianjictl.runs.access import place_of
+from tianjictl.runs.sweeping import sweep
 
 if TYPE_CHECKING:
     from tianjictl.runs.registry import Run
-
-_LOOK = 'grep -qzsx -- "$1" /proc/[0-9]*/environ'  # words of an environment end with NUL, which is what -z is for
-_WITHIN_S = 10.0
 
 
 def left_elsewhere(run: Run) -> tuple[list[str], list[str]]:
     """Nodes other than the head that could be looked at, and those of them on which processes of the run are."""
     looked, alive = [], []
-    for node in run.nodes:
-        if run.head is not None and node.name == run.head.name:
-            continue
+    for node in run.others:
         try:
-            found = place_of(run, node).connection.run(_LOOK, f"{RUN_ID_VARIABLE}={run.run_id}", timeout_s=_WITHIN_S)
+            found = sweep(place_of(run, node).connection, run.run_id, "look")
         except TianjiError:
             continue  # then nobody knows about this one either
         looked.append(node.name)
-        if found.status == 0:
+        if found:
             alive.append(node.name)
     return looked, alive

@@ -59,6 +59,11 @@ class Run:
         """The node with the coordinator, where there are nodes."""
         return next((node for node in self.nodes if self.record and node.name == self.record.head), None)
 
+    @property
+    def others(self) -> tuple[NodeRecord, ...]:
+        """Its nodes but for the head."""
+        return tuple(node for node in self.nodes if node != self.head)
+
     def completion(self) -> CompletionRecord | None:
         """How the current attempt ended, if it has; a record of an earlier attempt does not count."""
         try:

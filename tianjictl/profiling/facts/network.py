@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 
 Network = IPv4Network | IPv6Network
-IP_COMMAND = ("ip", "-o", "addr", "show")
 FILES = ("/proc/net/route", "/proc/net/fib_trie", "/proc/net/if_inet6")
 _LINE = re.compile(r"^\d+: (\S+)\s+inet6? (\S+)(?: peer \S+)?(.*)$", re.MULTILINE)
 _LOCAL = re.compile(r"\|-- (\S+)\s+/32 host LOCAL")
