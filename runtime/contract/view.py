@@ -41,8 +41,13 @@ class Rates(View):
 
 
 class Predicted(View):
+    """What the plan of the present shape expects; absent where nothing was measured."""
+
     env_steps_per_s: float | None = None
     samples_per_s: float | None = None
+    updates_per_s: float | None = None
+    bottleneck: str | None = None  #: the side that the plan expects to limit
+    explanation: tuple[str, ...] = ()  #: sentences of the plan, the most important first
 
 
 class Lag(View):
@@ -57,6 +62,9 @@ class Freshness(View):
     flow_ratio: float = 0.0
     version_lag: Lag = Lag()
     staleness_ratio: float = 0.0
+    lag_bins: tuple[
+        tuple[int, int], ...
+    ] = ()  #: (smallest lag of the bin, samples) over the window, empty bins left out
 
 
 class Samples(View):
@@ -75,6 +83,23 @@ class Bottleneck(View):
     t_rv_s: float | None = None
     n_actors: int = 0
     advice: str = ""
+
+
+class Drift(View):
+    """Measured rates beside predicted ones; absent until both are known and steady."""
+
+    ratio: float | None = None  #: measured / predicted samples per second
+    drifting: bool = False  #: it has been beyond the threshold for some time
+    reason: str = ""  #: whose cost has changed, in words
+
+
+class Advice(View):
+    """A better shape for this run, by the rates that it measures."""
+
+    shape: str
+    reason: str
+    gain: float | None = None  #: predicted: 0.25 is a quarter more samples per second
+    command: str = ""  #: what an operator types to have it
 
 
 class Checkpoints(View):
@@ -154,6 +179,8 @@ class RunView(View):
     freshness: Freshness = Freshness()
     samples: Samples = Samples()
     bottleneck: Bottleneck = Bottleneck()
+    drift: Drift = Drift()
+    advice: Advice | None = None
     checkpoints: Checkpoints = Checkpoints()
     components: tuple[ComponentView, ...] = ()
     hosts: tuple[HostView, ...] = ()

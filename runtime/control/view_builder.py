@@ -24,6 +24,7 @@ from runtime.contract.view import (
     ShapeView,
 )  # fmt: skip
 from runtime.freshness.critical_path import critical_path
+from runtime.freshness.lags import LAG_EDGES
 from runtime.freshness.measures import flow_ratio, lag_statistics, staleness_ratio
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def build_view(plan: Plan, fold: Fold, facts: Facts) -> RunView:
         progress=fold.progress,
         reward=_reward(fold),
         rates=rates(fold),
-        predicted=Predicted(env_steps_per_s=plan.predicted.env_steps_per_s, samples_per_s=plan.predicted.samples_per_s),
+        predicted=_predicted(plan),
         freshness=freshness(plan, fold),
         samples=fold.samples()[0],
         bottleneck=bottleneck(plan, fold),
@@ -84,6 +85,17 @@ def build_view(plan: Plan, fold: Fold, facts: Facts) -> RunView:
         hosts=tuple(_host(host, plan, fold, facts) for host in plan.hosts),
         links=tuple(_links(plan, fold, facts)),
         events=facts.events,
+    )
+
+
+def _predicted(plan: Plan) -> Predicted:
+    expected = plan.predicted
+    return Predicted(
+        env_steps_per_s=expected.env_steps_per_s,
+        samples_per_s=expected.samples_per_s,
+        updates_per_s=expected.updates_per_s,
+        bottleneck=expected.bottleneck,
+        explanation=expected.explanation,
     )
 
 
@@ -134,6 +146,7 @@ def freshness(plan: Plan, fold: Fold) -> Freshness:
         flow_ratio=flow_ratio(growth.samples_trained, growth.samples_produced),
         version_lag=Lag(mean=lag.mean, p50=lag.p50, p95=lag.p95, max=lag.max),
         staleness_ratio=staleness_ratio(histogram, plan.job.algorithm.max_lag),
+        lag_bins=tuple((int(LAG_EDGES[bin_]), int(histogram[bin_])) for bin_ in np.flatnonzero(histogram)),
     )
 
 
