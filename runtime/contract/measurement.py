@@ -37,13 +37,16 @@ class ActorRate(Document):
     num_envs: PositiveInt
     busy_neighbours: NonNegativeInt
     steps_per_s: Spread
+    cpu_s_per_step: Spread | None = None  #: core seconds; less than 1 / steps_per_s where it waits for a simulator
 
 
 class LearnerRate(Document):
-    """Samples per second through the update of one learner (all epochs of a sample count once)."""
+    """Samples per second through one learner (all epochs of a sample count once), fed by a buffer in another process
+    that never lets it wait, while the cores that are left run actors."""
 
     cores: PositiveInt
     samples_per_s: Spread
+    cpu_s_per_sample: Spread | None = None  #: core seconds over all of its cores
 
 
 class MeasureReport(Document):
@@ -53,6 +56,8 @@ class MeasureReport(Document):
     learners: tuple[LearnerRate, ...]
     fragment_samples: PositiveInt  #: samples of one fragment as measured
     buffer_s_per_fragment: Spread  #: T_rv of formula (1): receiving it, and drawing the batches that it is worth
+    buffer_cpu_s_per_fragment: Spread | None = None  #: core seconds for the same, waking up included
+    courier_cpu_s_per_fragment: Spread | None = None  #: at either end, to send it to another host; none: not measured
     memcpy_mb_per_s: Spread
     checkpoint_mb_per_s: Spread
 

@@ -7,6 +7,7 @@ from pydantic import Field
 from runtime.contract.envspec import EnvSpec
 from runtime.contract.job import Job
 from runtime.contract.model import Document
+from runtime.contract.rates import HostRates
 from runtime.contract.shape import Shape
 from runtime.contract.states import Role
 
@@ -64,6 +65,8 @@ class HostPlan(Document):
     roles: tuple[Role, ...] = ()  #: what may run there; empty: anything
     network: str | None = None  #: CIDR of the network that data and control messages take
     ports: tuple[int, int] | None = None  #: first and last TCP port it may listen on; none: any
+    capacity: float | None = None  #: CPUs' worth of time there is, where a quota makes that less than its cores
+    mb_per_s: float | None = None  #: what its network carries in either direction, as measured; none: not known
     wan: bool = False  #: reached over a slow link: what goes there is compressed
     leaving: bool = False  #: it is being emptied, and no node of the run any more when nothing is left there
 
@@ -105,6 +108,10 @@ class Plan(Document):
     hosts: tuple[HostPlan, ...]
     placements: tuple[Placement, ...]
     predicted: Prediction = Prediction()
+    rates: dict[str, HostRates] = Field(
+        default_factory=dict
+    )  #: of each host that was measured: what `predicted` is from
+    profile_keys: dict[str, str] = Field(default_factory=dict)  #: of each host: where its measurements are kept
     fingerprints: Fingerprints
     solver: str  #: `optimal`, `feasible gap 2%`, `greedy`
     notes: tuple[str, ...] = ()
