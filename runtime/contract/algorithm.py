@@ -29,6 +29,8 @@ class PpoConfig(Document):
     learning_rate_decay_steps: int | None = Field(default=None, gt=0)  #: global env steps to the end rate; off if none
     gamma: UnitInterval = 0.98
     gae_lambda: UnitInterval = 0.9
+    #: how samples of an older policy count: as if they were its own, or by V-trace (Espeholt et al. 2018)
+    correction: Literal["none", "vtrace"] = "none"
     rollout: PositiveInt = 32  #: T, env steps per fragment
     epochs: PositiveInt = 6
     minibatch: PositiveInt = 256

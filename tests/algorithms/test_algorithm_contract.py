@@ -7,6 +7,8 @@ import pytest
 
 from runtime.algorithms.registry import state_fields
 from runtime.memory.block import GAUGES
+from runtime.models.numpy_policy import NumpyPolicy
+from runtime.models.spec import NetworkSpec
 from support.learning import ENV, batch, config, make, update
 
 both = pytest.mark.parametrize("name", ["ppo", "dqn"])
@@ -137,16 +139,33 @@ def test_a_gradient_that_overflows_is_reported_before_the_parameters_change(name
     np.testing.assert_array_equal(algorithm.params, before)
 
 
-def test_cells_that_are_not_valid_are_never_trained_on() -> None:
+@pytest.mark.parametrize("correction", ["none", "vtrace"])
+def test_cells_that_are_not_valid_are_never_trained_on(correction: str) -> None:
     data = batch("ppo")
     spoilt = {key: array.copy() for key, array in data.items()}
     gaps = ~data["valid"]
     assert gaps.any()
     spoilt["reward"][gaps] = np.nan
     spoilt["logp"][gaps] = np.nan
-    clean, dirty = make("ppo"), make("ppo")
+    spoilt["action"][gaps] = 99
+    clean, dirty = (make("ppo", correction=correction) for _ in range(2))
     assert update(clean, data).finite and update(dirty, spoilt).finite
     np.testing.assert_array_equal(clean.params, dirty.params)
+
+
+def test_v_trace_changes_an_update_only_where_the_samples_are_of_another_policy() -> None:
+    own, start = batch("ppo"), make("ppo").params
+    policy = NumpyPolicy(NetworkSpec.of(ENV, config("ppo")), own["action"].size, np.random.default_rng(0))
+    policy.load(start)
+    logp = policy.log_probs(own["obs"].reshape(-1, 4), own["action"].ravel()).reshape(own["logp"].shape).copy()
+
+    def after(correction: str, older_by: float) -> np.ndarray:
+        algorithm = make("ppo", correction=correction)
+        assert update(algorithm, own | {"logp": logp + np.float32(older_by)}).finite
+        return algorithm.params
+
+    np.testing.assert_allclose(after("vtrace", 0.0), after("none", 0.0), rtol=1e-4, atol=1e-5)
+    assert np.abs(after("vtrace", 0.5) - after("none", 0.5)).max() > 1e-3
 
 
 def test_a_batch_without_one_valid_cell_is_no_update() -> None:

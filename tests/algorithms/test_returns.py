@@ -1,7 +1,8 @@
-"""Advantages and n-step returns against loops that follow one episode at a time."""
+"""Advantages, V-trace and n-step returns against loops that follow one episode at a time."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.algorithms.returns import gae, n_step
+from runtime.algorithms.returns import VTrace, gae, n_step, vtrace
 from runtime.components.transitions import transitions
 
 GAMMA, LAM = 0.9, 0.8
@@ -29,6 +30,7 @@ def fragments(draw: st.DrawFn) -> dict[str, Any]:
         "next_obs": rng.normal(size=(*shape, 2)).astype(np.float32),
         "terminated": rng.random(shape) < end_share,
         "truncated": rng.random(shape) < end_share / 2,
+        "log_ratio": rng.normal(size=shape).astype(np.float32),
         "valid": rng.random(shape) >= gap_share,
     }
 
@@ -36,6 +38,13 @@ def fragments(draw: st.DrawFn) -> dict[str, Any]:
 def advantages(f: dict[str, Any], lam: float = LAM) -> np.ndarray:
     return gae(
         f["reward"], f["value"], f["next_value"], f["terminated"], f["truncated"], f["valid"], gamma=GAMMA, lam=lam
+    )  # fmt: skip
+
+
+def v_trace(f: dict[str, Any], lam: float = LAM, **clips: float) -> VTrace:
+    return vtrace(
+        f["reward"], f["value"], f["next_value"], f["log_ratio"], f["terminated"], f["truncated"], f["valid"],
+        gamma=GAMMA, lam=lam, **clips,
     )  # fmt: skip
 
 
@@ -56,6 +65,28 @@ def naive_advantage(f: dict[str, Any], t: int, b: int) -> float:
         weight *= GAMMA * LAM
         t += 1
     return total
+
+
+def naive_target(f: dict[str, Any], t: int, b: int, lam: float, rho_clip: float, c_clip: float) -> float:
+    """The paper's sum, V + Σ_k γ^k (Π_{i<k} c_i) ρ_k δ_k, along one episode."""
+    total, weight = float(f["value"][t, b]), 1.0
+    while t < len(f["reward"]) and f["valid"][t, b]:
+        ratio = math.exp(f["log_ratio"][t, b])
+        total += weight * min(rho_clip, ratio) * delta(f, t, b)
+        if f["terminated"][t, b] or f["truncated"][t, b]:
+            break
+        weight *= GAMMA * lam * min(c_clip, ratio)
+        t += 1
+    return total
+
+
+def naive_vtrace_advantage(f: dict[str, Any], t: int, b: int, lam: float, rho_clip: float, c_clip: float) -> float:
+    """r + γ·(what the next state is worth) − V: of its V-trace target and its value, in the proportion λ to 1 − λ."""
+    ended = f["terminated"][t, b] or f["truncated"][t, b]
+    if ended or t + 1 == len(f["reward"]) or not f["valid"][t + 1, b]:
+        return delta(f, t, b)
+    further = naive_target(f, t + 1, b, lam, rho_clip, c_clip) - float(f["value"][t + 1, b])
+    return delta(f, t, b) + GAMMA * lam * further
 
 
 def naive_n_step(f: dict[str, Any], t: int, b: int, steps: int) -> tuple[float, float, np.ndarray]:
@@ -81,6 +112,39 @@ def test_advantages_equal_the_sum_over_each_episode(f: dict[str, Any]) -> None:
     np.testing.assert_allclose(advantages(f), expected, rtol=1e-4, atol=1e-5)
 
 
+@given(fragments(), st.sampled_from([0.0, LAM, 1.0]), st.sampled_from([(1.0, 1.0), (2.0, 0.5), (0.7, 1.5)]))
+def test_v_trace_equals_the_papers_sum_over_each_episode(
+    f: dict[str, Any], lam: float, clips: tuple[float, float]
+) -> None:
+    found = v_trace(f, lam, rho_clip=clips[0], c_clip=clips[1])
+    for t, b in np.ndindex(f["reward"].shape):
+        valid = bool(f["valid"][t, b])
+        target = naive_target(f, t, b, lam, *clips) if valid else 0.0
+        advantage = naive_vtrace_advantage(f, t, b, lam, *clips) if valid else 0.0
+        assert found.target_TB[t, b] == pytest.approx(target, rel=1e-4, abs=1e-4)
+        assert found.advantage_TB[t, b] == pytest.approx(advantage, rel=1e-4, abs=1e-4)
+
+
+@given(fragments())
+def test_v_trace_on_samples_of_the_policy_itself_is_what_generalised_advantages_are(f: dict[str, Any]) -> None:
+    found = v_trace(f | {"log_ratio": np.zeros_like(f["log_ratio"])})
+    np.testing.assert_allclose(found.advantage_TB, advantages(f), rtol=1e-5, atol=1e-5)
+    expected = np.where(f["valid"], advantages(f) + f["value"], 0.0)
+    np.testing.assert_allclose(found.target_TB, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_v_trace_of_actions_that_the_policy_would_hardly_take_leaves_the_values_and_of_likely_ones_is_bounded() -> None:
+    f: dict[str, Any] = {
+        "reward": column(1, 1), "value": column(3, 5), "next_value": column(5, 9),
+        "terminated": column(0, 0, dtype=bool), "truncated": column(0, 0, dtype=bool),
+        "valid": column(1, 1, dtype=bool),
+    }  # fmt: skip
+    never = v_trace(f | {"log_ratio": column(-200, -200)})
+    np.testing.assert_array_equal(never.target_TB, f["value"])
+    always, same = (v_trace(f | {"log_ratio": column(x, x)}) for x in (500, 0))
+    np.testing.assert_array_equal(always.target_TB, same.target_TB)
+
+
 @given(fragments(), st.integers(1, 5))
 def test_n_step_targets_equal_the_walk_along_each_episode(f: dict[str, Any], steps: int) -> None:
     found = n_step(
@@ -96,9 +160,12 @@ def test_n_step_targets_equal_the_walk_along_each_episode(f: dict[str, Any], ste
 @given(fragments())
 def test_what_invalid_cells_hold_never_matters(f: dict[str, Any]) -> None:
     spoilt = dict(f) | {
-        name: np.where(f["valid"], f[name], np.float32(np.nan)) for name in ("reward", "value", "next_value")
+        name: np.where(f["valid"], f[name], np.float32(np.nan))
+        for name in ("reward", "value", "next_value", "log_ratio")
     }
     np.testing.assert_array_equal(advantages(spoilt), advantages(f))
+    for found, expected in zip(v_trace(spoilt), v_trace(f), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def column(*values: float | bool, dtype: Any = np.float32) -> np.ndarray:
@@ -123,10 +190,11 @@ def test_the_inputs_are_left_as_they_were() -> None:
     f = {
         "reward": column(1, 2), "value": column(0, 0), "next_value": column(0, 0), "next_obs": np.zeros((2, 1, 2)),
         "terminated": column(0, 1, dtype=bool), "truncated": column(0, 0, dtype=bool),
-        "valid": column(1, 1, dtype=bool),
+        "valid": column(1, 1, dtype=bool), "log_ratio": column(1, -1),
     }  # fmt: skip
     before = {name: array.copy() for name, array in f.items()}
     advantages(f)
+    v_trace(f)
     n_step(f["reward"], f["next_obs"], f["terminated"], f["truncated"], f["valid"], gamma=GAMMA, steps=2)
     for name, array in before.items():
         np.testing.assert_array_equal(f[name], array)

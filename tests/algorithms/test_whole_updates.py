@@ -49,9 +49,13 @@ class TorchTwin:
 def ppo_loss(twin: TorchTwin, settings: PpoConfig, data: dict[str, np.ndarray]) -> Any:
     """Episode by episode, cell by cell: advantages from the true successor's value, then the clipped objective."""
     value = twin.forward("value", data["obs"])[..., 0].detach().numpy()
+    ratio = np.ones(data["reward"].shape)
+    if settings.correction == "vtrace":
+        now = torch.distributions.Categorical(logits=twin.forward("policy", data["obs"]))
+        ratio = np.exp(now.log_prob(torch.tensor(data["action"])).detach().numpy() - data["logp"])
     successor = twin.forward("value", data["next_obs"])[..., 0].detach().numpy()
     steps, width = data["reward"].shape
-    advantage = np.zeros((steps, width))
+    advantage, target = np.zeros((2, steps, width))
     for b in range(width):
         carried = 0.0
         for t in reversed(range(steps)):
@@ -60,17 +64,18 @@ def ppo_loss(twin: TorchTwin, settings: PpoConfig, data: dict[str, np.ndarray]) 
                 continue
             ended = data["terminated"][t, b] or data["truncated"][t, b]
             future = 0.0 if data["terminated"][t, b] else settings.gamma * successor[t, b]
-            carried = data["reward"][t, b] + future - value[t, b] + (
-                0.0 if ended else settings.gamma * settings.gae_lambda * carried
-            )  # fmt: skip
-            advantage[t, b] = carried
+            td = data["reward"][t, b] + future - value[t, b]
+            later = 0.0 if ended else settings.gamma * settings.gae_lambda * carried
+            advantage[t, b] = td + later
+            carried = min(1.0, ratio[t, b]) * (td + later)
+            target[t, b] = value[t, b] + carried
     cells = data["valid"]
-    target, gain = torch.tensor((advantage + value)[cells]), torch.tensor(advantage[cells])
+    gain = torch.tensor(advantage[cells])
     gain = (gain - gain.mean()) / (gain.std() + 1e-8)
     spread = torch.distributions.Categorical(logits=twin.forward("policy", data["obs"][cells]))
     ratio = (spread.log_prob(torch.tensor(data["action"][cells])) - torch.tensor(data["logp"][cells])).exp()
     surrogate = torch.minimum(ratio * gain, ratio.clamp(1 - settings.clip, 1 + settings.clip) * gain).mean()
-    value_error = twin.forward("value", data["obs"][cells])[:, 0] - target
+    value_error = twin.forward("value", data["obs"][cells])[:, 0] - torch.tensor(target[cells])
     return (
         -surrogate
         + settings.value_coefficient * 0.5 * (value_error**2).mean()
@@ -78,15 +83,17 @@ def ppo_loss(twin: TorchTwin, settings: PpoConfig, data: dict[str, np.ndarray]) 
     )
 
 
-@pytest.mark.parametrize("entropy", [0.0, 0.02])
-def test_a_ppo_update_moves_the_parameters_as_plain_torch_does(entropy: float) -> None:
-    changes: dict[str, Any] = {"epochs": 1, "minibatch": 64, "entropy_coefficient": entropy}
+@pytest.mark.parametrize(("entropy", "correction"), [(0.0, "none"), (0.02, "none"), (0.0, "vtrace")])
+def test_a_ppo_update_moves_the_parameters_as_plain_torch_does(entropy: float, correction: str) -> None:
+    changes: dict[str, Any] = {"epochs": 1, "minibatch": 64, "entropy_coefficient": entropy, "correction": correction}
     settings = config("ppo", **changes)
     assert isinstance(settings, PpoConfig)
     algorithm = make("ppo", **changes)
     twin = TorchTwin(NetworkSpec.of(ENV, settings), algorithm.params, settings.learning_rate, 1e-5)
     for seed in range(4):
         data = ppo_batch(seed)
+        if correction == "vtrace":  # half of the actions were likelier before, half less likely
+            data["logp"] += np.random.default_rng(seed).choice([-0.7, 0.7], data["logp"].shape).astype(np.float32)
         twin.step(ppo_loss(twin, settings, data), settings.max_grad_norm)
         assert update(algorithm, data).finite
     np.testing.assert_allclose(algorithm.params, twin.flat(), rtol=1e-2, atol=2e-4)

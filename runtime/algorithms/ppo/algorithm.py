@@ -12,9 +12,10 @@ from runtime.algorithms.adam import Adam, clip_scale, norm
 from runtime.algorithms.averaging import average_into
 from runtime.algorithms.base import UpdateReport
 from runtime.algorithms.ppo.loss import policy_loss, value_loss
-from runtime.algorithms.returns import gae
+from runtime.algorithms.returns import gae, vtrace
 from runtime.algorithms.schedules import linear
 from runtime.algorithms.state import adopt
+from runtime.models.distributions import Picks, log_softmax
 from runtime.models.engine import make_network
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from runtime.contract.algorithm import PpoConfig
     from runtime.models.arrays import Array, Columns, Floats, Ints
+    from runtime.models.engine import Network
     from runtime.models.spec import NetworkSpec
 
 #: Rows of the columns matrix.
@@ -80,6 +82,9 @@ class Ppo:
         self._value = make_network(network, spec, value, self._params, part_rows, self._grads)
         self._chunk = 512
         self._predict = make_network(network, spec, value, self._params, self._chunk)
+        self._judge = None
+        if config.correction == "vtrace":
+            self._judge = make_network(network, spec, policy, self._params, self._chunk)
 
     @property
     def params(self) -> Floats:
@@ -156,11 +161,8 @@ class Ppo:
         apart_TB = batch["truncated"].copy()
         apart_TB[-1] = True
         next_value_TB[apart_TB] = self._values(next_TBO[apart_TB])
-        advantage_TB = gae(
-            batch["reward"], value_TB, next_value_TB, batch["terminated"], batch["truncated"], valid_TB,
-            gamma=self._config.gamma, lam=self._config.gae_lambda,
-        )  # fmt: skip
-        columns = (batch["logp"], advantage_TB, advantage_TB + value_TB, value_TB)
+        advantage_TB, target_TB = self._targets(batch, obs_TBO, value_TB, next_value_TB)
+        columns = (batch["logp"], advantage_TB, target_TB, value_TB)
         cells = np.flatnonzero(valid_TB)
         samples = Samples(
             obs_TBO.reshape(-1, obs_TBO.shape[-1]).take(cells, axis=0),
@@ -170,6 +172,30 @@ class Ppo:
         if not (np.isfinite(samples.columns).all() and np.isfinite(samples.obs_NO).all()):
             raise FloatingPointError("the batch, or the values of its observations, are not finite")
         return samples
+
+    def _targets(
+        self, batch: Columns, obs_TBO: Floats, value_TB: Floats, next_value_TB: Floats
+    ) -> tuple[Floats, Floats]:
+        """Advantages, and what the values are trained towards; both [T, B]."""
+        gamma, lam = self._config.gamma, self._config.gae_lambda
+        ends = (batch["terminated"], batch["truncated"], batch["valid"])
+        if self._judge is None:
+            advantage_TB = gae(batch["reward"], value_TB, next_value_TB, *ends, gamma=gamma, lam=lam)
+            return advantage_TB, advantage_TB + value_TB
+        cells = batch["valid"]  # what the others hold need not even be an action
+        log_ratio_TB = np.zeros(value_TB.shape, np.float32)
+        log_ratio_TB[cells] = self._log_probs(self._judge, obs_TBO[cells], batch["action"][cells])
+        log_ratio_TB[cells] -= batch["logp"][cells]
+        found = vtrace(batch["reward"], value_TB, next_value_TB, log_ratio_TB, *ends, gamma=gamma, lam=lam)
+        return found.advantage_TB, found.target_TB
+
+    def _log_probs(self, judge: Network, obs_NO: Floats, action_N: Ints) -> Floats:
+        """log π(a|s) [N] by the policy as it is before this update, in pieces that stay in cache."""
+        logp_N = np.empty(len(obs_NO), np.float32)
+        for begin in range(0, len(obs_NO), self._chunk):
+            part = slice(begin, begin + self._chunk)
+            logp_N[part] = Picks(action_N[part]).of(log_softmax(judge.forward(obs_NO[part])))
+        return logp_N
 
     def _values(self, obs_NO: Floats) -> Floats:
         """V [N], in pieces that stay in cache."""
