@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from runtime.contract.model import Document
 from tianjictl.profiling.facts.cgroups import CgroupLimits
 from tianjictl.profiling.facts.cpulist import format_cpulist, parse_cpulist
+from tianjictl.profiling.facts.sources import Source
 
 _TOPOLOGY = re.compile(r"/sys/devices/system/cpu/cpu(\d+)/topology/(physical_package_id|core_id)")
 _NODE = re.compile(r"/sys/devices/system/node/node(\d+)/cpulist")
@@ -25,13 +26,8 @@ class Core(Document):
     core: int = 0  #: physical core within its package
     numa: int = 0
     thread: int = 0  #: 0 for the first usable CPU of a physical core, 1 for its sibling, …
-
-
-class Source(Document):
-    """One place that limits something, and what it says."""
-
-    name: str
-    says: str
+    max_mhz: int | None = None
+    governor: str | None = None  #: who decides on its frequency: performance, powersave, schedutil, …
 
 
 class CpuFacts(Document):
@@ -44,6 +40,8 @@ class CpuFacts(Document):
     capacity: float
     quota: float | None = None
     sources: tuple[Source, ...] = ()
+    smt: str | None = None  #: the kernel's word: on, off, forceoff, notsupported; None where it does not say
+    isolated: tuple[int, ...] = ()  #: kept free of other processes by the kernel's command line
 
     @property
     def usable_cores(self) -> tuple[Core, ...]:

@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from runtime.contract.model import Document
-from tianjictl.profiling.facts import cgroups, cpus
-from tianjictl.profiling.facts.cpus import CpuFacts, Source
+from tianjictl.profiling.facts import cgroups, cpus, gpus, memory, nics
+from tianjictl.profiling.facts.clock import ClockFacts
+from tianjictl.profiling.facts.cpus import CpuFacts
+from tianjictl.profiling.facts.fabric import FabricFacts
+from tianjictl.profiling.facts.gpus import GpuFacts
+from tianjictl.profiling.facts.limits import LimitFacts
+from tianjictl.profiling.facts.memory import MemoryFacts, SwapFacts
+from tianjictl.profiling.facts.mpi import MpiFacts
+from tianjictl.profiling.facts.names import NameFacts
+from tianjictl.profiling.facts.nics import NicFacts
+from tianjictl.profiling.facts.numa import NumaNode
 from tianjictl.profiling.facts.raw import GPU_COMMAND, RawFacts
-
-_NIC = re.compile(r"/sys/class/net/([^/]+)/operstate")
-_UNKNOWN_MEMORY = 1 << 30  #: assumed where a host does not say: enough for one small group, no more
-
-
-class MemoryFacts(Document):
-    """Bytes; `limit_bytes` is the smallest of what is installed and what control groups allow."""
-
-    total_bytes: int
-    available_bytes: int | None = None
-    limit_bytes: int
-    sources: tuple[Source, ...] = ()
-
-
-class NicFacts(Document):
-    """One network interface; speed in Mbit/s where the driver tells."""
-
-    name: str
-    up: bool
-    mbit_per_s: int | None = None
-    mtu: int | None = None
-
-
-class GpuFacts(Document):
-    """One GPU as nvidia-smi lists it; memory in MiB."""
-
-    index: int
-    name: str
-    memory_mib: int | None = None
-    uuid: str = ""
-
-
-class DiskFacts(Document):
-    """Space of the file system of the run folder; bytes."""
-
-    path: str
-    total_bytes: int
-    free_bytes: int
+from tianjictl.profiling.facts.rdma import RdmaPort
+from tianjictl.profiling.facts.space import SpaceFacts
 
 
 class HostFacts(Document):
@@ -57,16 +27,48 @@ class HostFacts(Document):
     name: str
     cpu: CpuFacts
     memory: MemoryFacts
+    numa: tuple[NumaNode, ...] = ()
+    swap: SwapFacts | None = None
     nics: tuple[NicFacts, ...] = ()
+    rdma: tuple[RdmaPort, ...] = ()
+    fabric: FabricFacts = FabricFacts()
     gpus: tuple[GpuFacts, ...] = ()
-    disk: DiskFacts | None = None
+    gpu_problem: str | None = None  #: what nvidia-smi says where it is there and lists none
+    disk: SpaceFacts | None = None  #: where runs will lie
+    shm: SpaceFacts | None = None  #: /dev/shm
+    tmp: SpaceFacts | None = None  #: $TMPDIR, else /tmp
     boot_id: str = ""
     machine_id: str = ""
+    names: NameFacts = NameFacts()
     kernel: str = ""
+    container: str | None = None
+    virtual: str | None = None
     python: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
-    open_files: int | None = None  #: soft limit of descriptors per process
-    processes: int | None = None  #: soft limit of processes of this user
+    mpi: MpiFacts = MpiFacts()
+    limits: LimitFacts = LimitFacts()
+    clock: ClockFacts | None = None  #: None where the host told no time
+    load_1min: float | None = None  #: processes that run or wait for a disk
+    environment: dict[str, str] = Field(default_factory=dict)  #: of a run's processes; only variables that matter
+    login_prints: str = ""  #: what the login shell wrote unasked before it ran our script, shortened
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_old_names(cls, data: object) -> object:
+        """Profiles that were written before `limits` was there still load; their two limits are not kept."""
+        if isinstance(data, dict):
+            return {key: value for key, value in data.items() if key not in ("open_files", "processes")}
+        return data
+
+    @property
+    def numa_distances(self) -> tuple[tuple[int, ...], ...]:
+        """A row for each NUMA node, by number; empty where the kernel does not say."""
+        return tuple(node.distances for node in self.numa)
+
+    @property
+    def governors(self) -> tuple[str, ...]:
+        """The frequency governors of the CPUs that may be used, each once; empty where there are none."""
+        return tuple(sorted({core.governor for core in self.cpu.allowed if core.governor}))
 
 
 def understand(raw: RawFacts) -> HostFacts:
@@ -76,69 +78,13 @@ def understand(raw: RawFacts) -> HostFacts:
     return HostFacts(
         name=raw.host,
         cpu=cpus.parse(files, raw.affinity, limits),
-        memory=_memory(files, limits.memory),
-        nics=_nics(files),
-        gpus=_gpus(raw.commands.get(" ".join(GPU_COMMAND), "")),
-        disk=None if raw.disk is None else DiskFacts(**raw.disk.model_dump()),
+        memory=memory.parse(files, limits.memory),
+        nics=nics.parse(files),
+        gpus=gpus.parse(raw.commands.get(" ".join(GPU_COMMAND), "")),
+        disk=None if raw.disk is None else SpaceFacts(**raw.disk.model_dump()),
         boot_id=files.get("/proc/sys/kernel/random/boot_id", "").strip(),
         machine_id=files.get("/etc/machine-id", "").strip(),
         kernel=files.get("/proc/sys/kernel/osrelease", "").strip(),
         python=raw.python,
         packages=raw.packages,
-        open_files=_limit(files, "Max open files"),
-        processes=_limit(files, "Max processes"),
     )
-
-
-def _memory(files: Mapping[str, str], limits: tuple[tuple[str, int], ...]) -> MemoryFacts:
-    kib = {match[1]: int(match[2]) for match in re.finditer(r"(\w+):\s+(\d+) kB", files.get("/proc/meminfo", ""))}
-    says = [("MemTotal", kib["MemTotal"] * 1024)] if "MemTotal" in kib else []
-    says += limits
-    smallest = min((size for _, size in says), default=_UNKNOWN_MEMORY)
-    return MemoryFacts(
-        total_bytes=says[0][1] if says else _UNKNOWN_MEMORY,
-        available_bytes=kib["MemAvailable"] * 1024 if "MemAvailable" in kib else None,
-        limit_bytes=smallest,
-        sources=tuple(Source(name=name, says=f"{size / 2**30:.2f} GiB") for name, size in says),
-    )
-
-
-def _nics(files: Mapping[str, str]) -> tuple[NicFacts, ...]:
-    found = []
-    for path in sorted(files):
-        match = _NIC.fullmatch(path)
-        if match is None or match[1] == "lo":
-            continue
-        folder = path.rsplit("/", 1)[0]
-        speed = _number(files.get(f"{folder}/speed", ""))
-        found.append(
-            NicFacts(
-                name=match[1],
-                up=files[path].strip() == "up",
-                mbit_per_s=speed if speed is not None and speed > 0 else None,  # -1: the driver does not know
-                mtu=_number(files.get(f"{folder}/mtu", "")),
-            )
-        )
-    return tuple(found)
-
-
-def _gpus(listing: str) -> tuple[GpuFacts, ...]:
-    found = []
-    for line in listing.splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) >= 3 and fields[0].isdigit():
-            uuid = fields[3] if len(fields) > 3 else ""
-            found.append(GpuFacts(index=int(fields[0]), name=fields[1], memory_mib=_number(fields[2]), uuid=uuid))
-    return tuple(found)
-
-
-def _limit(files: Mapping[str, str], name: str) -> int | None:
-    match = re.search(rf"^{name}\s+(\d+)", files.get("/proc/self/limits", ""), re.MULTILINE)
-    return int(match[1]) if match else None
-
-
-def _number(text: str) -> int | None:
-    try:
-        return int(text.strip())
-    except ValueError:
-        return None
