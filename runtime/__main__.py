@@ -13,6 +13,7 @@ ENTRIES = {
     "in-process": "runtime.in_process",
     "probe-env": "runtime.envs.probe",
     "measure": "runtime.measure.command",
+    "selfcheck": "runtime.selfcheck.command",
     "eval": "runtime.components.evaluation",
     "checkpoints": "runtime.checkpoint.command",
     "ask": "runtime.control.relay",
