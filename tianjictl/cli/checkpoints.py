@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from runtime.contract.operator import CheckpointRequest
+from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Json, OptionalRun, Yes, confirm, parse_seconds
 from tianjictl.cli.output import emit_json, note, print_table, say
 from tianjictl.cli.progress import Progress
@@ -89,7 +90,12 @@ def _is_there(run: Run, folder: Path, asked_at: float) -> bool:
 
 def checkpoints(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="list|verify|prune RUN", help="What to do, and with which run.")
+        list[str] | None,
+        typer.Argument(
+            metavar="list|verify|prune RUN",
+            help="What to do, and with which run.",
+            autocompletion=complete.runs_and_actions,
+        ),
     ] = None,
     keep: Annotated[
         int | None, typer.Option("--keep", min=1, help="prune: how many to keep; the job's number.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, say
 from tianjictl.cli.progress import Progress
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 def evaluate(
     target: Annotated[
-        str | None, typer.Argument(metavar="RUN|CHECKPOINT", help="A run (its newest checkpoint) or a folder.")
+        str | None,
+        typer.Argument(
+            metavar="RUN|CHECKPOINT", help="A run (its newest checkpoint) or a folder.", autocompletion=complete.runs
+        ),
     ] = None,
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="How many to play.")] = 20,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the environments.")] = 0,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, print_table
 from tianjictl.errors import UsageProblem
@@ -23,8 +24,18 @@ _FIELDS = (
 
 
 def inventory(
-    action: Annotated[str, typer.Argument(metavar="[list|show|trust]", help="What to do; list if left out.")] = "list",
-    host: Annotated[str | None, typer.Argument(metavar="[HOST]", help="One host; all of them if left out.")] = None,
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="[list|show|trust]", help="What to do; list if left out.", autocompletion=complete.inventory_actions
+        ),
+    ] = "list",
+    host: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[HOST]", help="One host; all of them if left out.", autocompletion=complete.hosts_to_show
+        ),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option("--inventory", "-i", metavar="FILE", help="inventory/hosts.yaml if left out, else this machine."),

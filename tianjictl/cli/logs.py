@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from runtime.contract.log_files import wants
 from runtime.contract.plan import Plan
+from tianjictl.cli import completion as complete
 from tianjictl.cli.keys import keyboard
 from tianjictl.cli.options import Json, OptionalRun, parse_seconds
 from tianjictl.cli.output import emit_json, note, safe
@@ -37,9 +38,17 @@ def logs(
     ] = False,
     component: Annotated[
         list[str] | None,
-        typer.Option("--component", "-c", metavar="NAME", help="actor-3, or a role such as actor; may repeat."),
+        typer.Option(
+            "--component",
+            "-c",
+            metavar="NAME",
+            help="actor-3, or a role such as actor; may repeat.",
+            autocompletion=complete.components,
+        ),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Only what ran on this host.")] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Only what ran on this host.", autocompletion=complete.hosts_of_run)
+    ] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Only lines younger than this, as in 10m.")
     ] = None,

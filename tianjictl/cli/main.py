@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "resume": Entry("resume", "resume", "Continue a run from a checkpoint, on the same or another shape."),
     "stop": Entry("stop", "stop", "Stop a run: checkpoint, drain, exit; verifies that nothing is left."),
     "playbook": Entry("playbook", "playbook", "Prepare, tune or clean up hosts by an Ansible playbook."),
+    "metrics": Entry("metrics", "metrics", "Print runs as metrics for Prometheus, or serve them to it."),
     "eval": Entry("eval", "evaluate", "Play a saved policy and report its returns."),
 }
 
@@ -124,6 +125,10 @@ def _root(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; every error is translated here, once."""
+    if argv is None and "_TIANJICTL_COMPLETE" in os.environ:
+        from tianjictl.cli.completion import answer_shell
+
+        answer_shell(typer.main.get_command(app))
     words = list(sys.argv[1:] if argv is None else argv)
     options = words[: words.index("--")] if "--" in words else words
     debug = "--debug" in options or bool(os.environ.get("TIANJICTL_DEBUG"))

@@ -8,11 +8,17 @@ from typing import Annotated
 import typer
 
 from runtime.contract.units import seconds
+from tianjictl.cli import completion as complete
 from tianjictl.cli.output import can_ask, note
 from tianjictl.errors import UsageProblem
 
 OptionalRun = Annotated[
-    str | None, typer.Argument(metavar="RUN", help="Run id, a beginning of it, or a name; newest run if left out.")
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="Run id, a beginning of it, or a name; newest run if left out.",
+        autocompletion=complete.runs,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

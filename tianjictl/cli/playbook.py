@@ -7,19 +7,30 @@ from typing import Annotated
 
 import typer
 
+from tianjictl.cli import completion as complete
 from tianjictl.cli.output import note, print_table
 from tianjictl.launching.playbooks import find_playbook, known_playbooks, run_playbook
 
 
 def playbook(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one; left out, they are listed.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Which one; left out, they are listed.", autocompletion=complete.playbooks
+        ),
+    ] = None,
     inventory: Annotated[
         Path | None,
         typer.Option("--inventory", "-i", metavar="FILE", help="inventory/hosts.yaml if left out, else this machine."),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Show what would change; change nothing.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show the differences in files.")] = False,
-    limit: Annotated[str | None, typer.Option("--limit", metavar="HOSTS", help="Only these hosts or groups.")] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option(
+            "--limit", metavar="HOSTS", help="Only these hosts or groups.", autocompletion=complete.host_pattern
+        ),
+    ] = None,
     extra: Annotated[
         list[str] | None,
         typer.Option("--extra-vars", "-e", metavar="KEY=VALUE", help="A setting of the playbook; may repeat."),

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from runtime.contract.states import RunState
+from tianjictl.cli import completion as complete
 from tianjictl.cli.inventory_input import chosen_hosts
 from tianjictl.cli.job_input import check_shape
 from tianjictl.cli.launch_report import report_up
@@ -54,12 +55,20 @@ def resume(
     run: OptionalRun = None,
     from_checkpoint: Annotated[
         str | None,
-        typer.Option(_FLAG, metavar="[latest|STEP|PATH]", help="Which checkpoint; latest if the value is left out."),
+        typer.Option(
+            _FLAG,
+            metavar="[latest|STEP|PATH]",
+            help="Which checkpoint; latest if the value is left out.",
+            autocompletion=complete.checkpoints,
+        ),
     ] = None,
     shape: Shape = None,
     inventory: Inventory = None,
     head: Annotated[
-        str | None, typer.Option("--head", metavar="H", help="The host that runs the coordinator from now on.")
+        str | None,
+        typer.Option(
+            "--head", metavar="H", help="The host that runs the coordinator from now on.", autocompletion=complete.heads
+        ),
     ] = None,
     oversubscribe: Oversubscribe = False,
     yes: Yes = False,

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from runtime.contract.operator import Difference, ScaleRequest
 from runtime.contract.shape import Shape
 from runtime.contract.states import RunState
+from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Inventory, Json, Yes, confirm
 from tianjictl.cli.output import emit_json, note, say
 from tianjictl.cli.progress import Progress
@@ -33,15 +34,29 @@ _ANSWER_WITHIN_S = 10.0  #: the plan is worked out, written down and sent before
 
 
 def scale(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id, a beginning of it, or a name.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run id, a beginning of it, or a name.", autocompletion=complete.runs)
+    ],
     shape: Annotated[
         str | None, typer.Argument(metavar="[SHAPE]", help="Learners and actors in total, as in L4A16.")
     ] = None,
     add_host: Annotated[
-        list[str] | None, typer.Option("--add-host", metavar="H", help="A host that joins the run; may repeat.")
+        list[str] | None,
+        typer.Option(
+            "--add-host",
+            metavar="H",
+            help="A host that joins the run; may repeat.",
+            autocompletion=complete.other_hosts,
+        ),
     ] = None,
     remove_host: Annotated[
-        list[str] | None, typer.Option("--remove-host", metavar="H", help="A host that is to be left; may repeat.")
+        list[str] | None,
+        typer.Option(
+            "--remove-host",
+            metavar="H",
+            help="A host that is to be left; may repeat.",
+            autocompletion=complete.hosts_of_run,
+        ),
     ] = None,
     inventory: Inventory = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the difference; change nothing.")] = False,
