@@ -12,7 +12,7 @@ from runtime.contract.arranging import Arranging, check_actors, even_targets, le
 from runtime.contract.difference import difference
 from runtime.contract.drafting import NoRoomError
 from runtime.contract.fitting import ArrangementError, is_possible, unfit
-from runtime.contract.plan import Prediction
+from runtime.contract.predicting import predicted
 from runtime.contract.shape import Shape
 from runtime.contract.spreading import spread
 from runtime.contract.states import Role
@@ -207,8 +207,8 @@ def _next(plan: Plan, change: Arranging, shape: str) -> Plan:
             "hosts": change.shared_hosts(),
             "placements": change.shared_out(),
             "names_used": change.used,
-            "predicted": plan.predicted if shape == plan.shape else Prediction(),
         }
     )
+    made = made.model_copy(update={"predicted": predicted(made)})
     same = (made.shape, made.hosts, made.placements) == (plan.shape, plan.hosts, plan.placements)
     return plan if same else made.model_copy(update={"revision": plan.revision + 1})

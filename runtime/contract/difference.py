@@ -43,6 +43,7 @@ def _notes(before: Plan, after: Plan) -> tuple[str, ...]:
     ]
     if before.shape != after.shape:
         notes += _batch_notes(before, after)
+        notes += _rate_notes(before, after)
     notes += [
         f"{host.name}: {host.oversubscription:.3g} core shares charged per core"
         for host in after.hosts
@@ -69,3 +70,15 @@ def _batch_notes(before: Plan, after: Plan) -> list[str]:
             f"algorithm.max_lag {max_lag} are dropped"
         )
     return notes
+
+
+def _rate_notes(before: Plan, after: Plan) -> list[str]:
+    """What the change is expected to bring, where rates were measured."""
+    now, then = before.predicted, after.predicted
+    if not now.samples_per_s or then.samples_per_s is None:
+        return []
+    change = then.samples_per_s / now.samples_per_s - 1.0
+    return [
+        f"predicted: {now.samples_per_s:,.0f} → {then.samples_per_s:,.0f} samples/s ({change:+.0%}), then limited by "
+        f"{then.bottleneck}"
+    ]

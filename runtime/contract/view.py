@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import Field
 
 from runtime.contract.model import View
+from runtime.contract.rates import HostRates
 from runtime.contract.states import ComponentState, Role, RunState
 
 
@@ -91,6 +92,14 @@ class Drift(View):
     ratio: float | None = None  #: measured / predicted samples per second
     drifting: bool = False  #: it has been beyond the threshold for some time
     reason: str = ""  #: whose cost has changed, in words
+
+
+class HostCosts(View):
+    """What components cost on one host, as this run has measured it; goes back into the profile."""
+
+    host: str
+    rates: HostRates
+    profile_key: str | None = None  #: of the profile that it belongs to
 
 
 class Advice(View):
@@ -180,6 +189,7 @@ class RunView(View):
     samples: Samples = Samples()
     bottleneck: Bottleneck = Bottleneck()
     drift: Drift = Drift()
+    costs: tuple[HostCosts, ...] = ()
     advice: Advice | None = None
     checkpoints: Checkpoints = Checkpoints()
     components: tuple[ComponentView, ...] = ()

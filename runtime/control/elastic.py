@@ -6,7 +6,9 @@
 | more actors | learners are busy less than half the time; actors are the limit and never wait | half as many more |
 | fewer actors | learners are busy all the time, and actors wait more than half of it | a quarter fewer |
 | fewer learners | no more actors fit, though they are the limit, and one learner less has time enough | one fewer |
+| better shape | none of the above, and by the costs that it measures another shape would be a tenth faster | that one |
 
+Where costs are known, a proposal says what it is predicted to bring, and one that would bring too little is not made.
 Growing stays within `elastic.max` and, where that is not given, within free cores; shrinking needs an `elastic.min`.
 After any change of the plan nothing is proposed for `elastic.cool_down`, until the numbers tell of the new shape; the
 reverse of what was done last waits four times as long.
@@ -22,12 +24,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from runtime.contract.arrangement import can_hold, is_settled
 from runtime.contract.shape import Shape
 from runtime.contract.states import ComponentState, Dependencies, Role
+from runtime.contract.view import Advice
+from runtime.control.gain import MOST_TO_SEARCH, better_shape, predicted_gain
 from runtime.freshness.advice import FRESH_BELOW, STALE_ABOVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from runtime.contract.plan import Plan
+    from runtime.contract.rates import HostRates
     from runtime.contract.view import RunView
 
 LOOK_EVERY_S = 1.0  #: the numbers are means over a second
@@ -45,6 +50,7 @@ class Rule(StrEnum):
     MORE_ACTORS = "more-actors"
     FEWER_ACTORS = "fewer-actors"
     FEWER_LEARNERS = "fewer-learners"
+    BETTER_SHAPE = "better-shape"
 
 
 _REVERSE = {
@@ -52,7 +58,9 @@ _REVERSE = {
     Rule.FEWER_LEARNERS: Rule.MORE_LEARNERS,
     Rule.MORE_ACTORS: Rule.FEWER_ACTORS,
     Rule.FEWER_ACTORS: Rule.MORE_ACTORS,
+    Rule.BETTER_SHAPE: Rule.BETTER_SHAPE,
 }
+_WORTH_IT = {Rule.MORE_LEARNERS: -0.05, Rule.MORE_ACTORS: 0.05, Rule.FEWER_ACTORS: -0.05, Rule.FEWER_LEARNERS: -0.05}
 
 
 class Signals(NamedTuple):
@@ -70,10 +78,21 @@ class Proposal(NamedTuple):
     rule: Rule
     shape: Shape
     reason: str
+    gain: float | None = None  #: predicted: 0.25 is a quarter more samples per second; none where costs are not known
+
+    @property
+    def why(self) -> str:
+        """The reason, and what it is predicted to bring."""
+        return self.reason if self.gain is None else f"{self.reason} (predicted: {self.gain:+.0%} samples/s)"
 
     def advice(self, run_id: str) -> str:
         """For an operator to read, with the command to type."""
-        return f"{self.reason}: tianjictl scale {run_id} {self.shape}"
+        return f"{self.why}: {self.view(run_id).command}"
+
+    def view(self, run_id: str) -> Advice:
+        """The same for the view of the run."""
+        command = f"tianjictl scale {run_id} {self.shape}"
+        return Advice(shape=str(self.shape), reason=self.reason, gain=self.gain, command=command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +108,11 @@ class Memory:
     last_at: float = 0.0
     said: Proposal | None = None
     said_at: float = 0.0
+    said_of: int = 0  #: the revision of the plan that it was said of
+
+    def advice(self, plan: Plan) -> Proposal | None:
+        """What was last proposed, while the plan is still the one that it was about."""
+        return self.said if self.said_of == plan.revision else None
 
 
 def signals_of(view: RunView) -> Signals:
@@ -103,11 +127,18 @@ def signals_of(view: RunView) -> Signals:
 
 
 def look(
-    memory: Memory, signals: Signals, plan: Plan, *, now: float, away: frozenset[str] = frozenset()
+    memory: Memory,
+    signals: Signals,
+    plan: Plan,
+    *,
+    now: float,
+    away: frozenset[str] = frozenset(),
+    costs: Mapping[str, HostRates] | None = None,
 ) -> tuple[Memory, Proposal | None]:
     """What follows from one more look at `signals`, at `now` (seconds, monotonic), perhaps with a proposal.
 
-    May be called as often as one likes; a change of the plan, whoever made it, is noticed by its revision.
+    `costs`: what components cost by host, as this run measures it. May be called as often as one likes; a change of
+    the plan, whoever made it, is noticed by its revision.
     """
     if now - memory.looked_at < LOOK_EVERY_S:
         return memory, None
@@ -116,7 +147,8 @@ def look(
         memory = replace(memory, revision=plan.revision, changed_at=now, speaking=None)
     if plan.job.training.dependencies is Dependencies.STRICT or not is_settled(plan) or away:
         return replace(memory, speaking=None), None
-    found = next(_proposals(signals, plan), None)
+    settled = now - memory.changed_at >= plan.job.elastic.cool_down
+    found = next(_worth_it(signals, plan, costs or {}, search=settled), None)
     rule = None if found is None else found.rule
     if rule is not memory.speaking:
         memory = replace(memory, speaking=rule, since=now)
@@ -127,7 +159,7 @@ def look(
         return memory, None
     if _is_said(memory, found, now):
         return memory, None
-    return replace(memory, said=found, said_at=now, last=found.rule, last_at=now), found
+    return replace(memory, said=found, said_at=now, said_of=plan.revision, last=found.rule, last_at=now), found
 
 
 def _is_said(memory: Memory, found: Proposal, now: float) -> bool:
@@ -135,6 +167,22 @@ def _is_said(memory: Memory, found: Proposal, now: float) -> bool:
     said = memory.said
     same = said is not None and (said.rule, said.shape) == (found.rule, found.shape)
     return same and now - memory.said_at < SAY_AGAIN_S
+
+
+def _worth_it(signals: Signals, plan: Plan, costs: Mapping[str, HostRates], *, search: bool) -> Iterator[Proposal]:
+    """Proposals with what they would bring; `search`: also for a shape that no rule thinks of."""
+    spoken = False
+    for proposal in _proposals(signals, plan):
+        spoken = True
+        gain = predicted_gain(plan, proposal.shape, costs)
+        if gain is None or gain >= _WORTH_IT[proposal.rule]:
+            yield proposal._replace(gain=gain)
+    if not spoken and search and len(plan.placements) <= MOST_TO_SEARCH:
+        better = better_shape(plan, costs, lambda shape: _allowed(plan, shape))
+        if better is not None:
+            yield Proposal(
+                Rule.BETTER_SHAPE, better.shape, "by the costs that it measures it would be faster", better.gain
+            )
 
 
 def _proposals(signals: Signals, plan: Plan) -> Iterator[Proposal]:
@@ -193,6 +241,18 @@ def _fewer(plan: Plan, wanted: Shape) -> Shape | None:
     now = plan.learners_and_actors
     fewer = bounded.learners < now.learners or bounded.actors < now.actors
     return bounded if fewer and _can_be(plan, bounded) else None
+
+
+def _allowed(plan: Plan, wanted: Shape) -> bool:
+    """Whether the bounds allow it; to be smaller in anything needs a lower bound, as for the other rules."""
+    now = plan.learners_and_actors
+    if wanted.learners < now.learners or wanted.actors < now.actors:
+        if plan.job.elastic.min is None:
+            return False
+        least = Shape.parse(plan.job.elastic.min)
+        if wanted.learners < least.learners or wanted.actors < least.actors:
+            return False
+    return _within(plan, wanted) and _can_be(plan, wanted)
 
 
 def _within(plan: Plan, wanted: Shape) -> bool:

@@ -16,6 +16,7 @@ from runtime.contract.states import ComponentState, Role
 from runtime.contract.view import Progress
 from runtime.control.counted import Memory, Past, add_histograms
 from runtime.control.ledger import Ledger
+from runtime.control.observed import Observed
 from runtime.control.rewards import Rewards
 from runtime.control.run_state import Standing
 from runtime.control.window import Totals, Window
@@ -53,6 +54,7 @@ class Fold:
         self.ledger = Ledger(plan, on_policy=plan.job.on_policy, books=memory.books)
         self.rewards = Rewards(base.rewards)
         self.window = Window()
+        self.observed = Observed(plan)
         self.progress = so_far or base.progress
         self.revise(plan)
 
@@ -120,6 +122,7 @@ class Fold:
         """Another plan holds."""
         self._plan = plan
         self.ledger.revise(plan)
+        self.observed.revise(plan)
         self._nodes.update((placement.name, placement.host) for placement in plan.placements)
         self._actors |= {placement.name for placement in plan.of_role(Role.ACTOR)}
         there = {placement.name for placement in plan.placements}
@@ -137,6 +140,7 @@ class Fold:
         self._couriers[report.node] = tuple(c for c in report.components if c.role is Role.COURIER)
         self._links[report.node] = report.links
         self.ledger.take(report.node, report.rings)
+        self.observed.take(report.components, now)
         for episode in report.episodes:
             if episode.component in self._actors:
                 self.rewards.add(episode.episode_return)

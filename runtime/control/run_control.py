@@ -253,7 +253,10 @@ class RunControl:
         self._scribe.write(self.run, self.nodes, self._view(now), self.desk.round, now)
 
     def _view(self, now: float) -> RunView:
-        return self._scribe.view(self.run, self.nodes, self.desk.view(), self.events.newest, now)
+        return self._scribe.view(
+            self.run, self.nodes, self.desk.view(), self.events.newest, now,
+            drift=self._watch.drift, advice=self.steering.advice,
+        )  # fmt: skip
 
     def _revised(self, plan: Plan) -> None:
         """Another plan holds: a coordinator after this one must know all that goes with it."""

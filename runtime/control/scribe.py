@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
     from runtime.contract.states import RunState
-    from runtime.contract.view import Checkpoints, Event, RunView
+    from runtime.contract.view import Advice, Checkpoints, Drift, Event, RunView
     from runtime.control.checkpoint_round import Round
     from runtime.control.membership import Membership
     from runtime.control.nodes import Node
@@ -97,6 +97,9 @@ class Scribe:
         checkpoints: Checkpoints,
         events: tuple[Event, ...],
         now: float,
+        *,
+        drift: Drift,
+        advice: Advice | None,
     ) -> RunView:
         facts = Facts(
             run_id=self._record.run_id,
@@ -112,6 +115,8 @@ class Scribe:
             now=now,
             nodes=membership.nodes,
             links=membership.links,
+            drift=drift,
+            advice=advice,
         )
         return build_view(self._plan, self.fold, facts)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runtime.contract.operator import ScaleRequest
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
-    from runtime.contract.view import RunView
+    from runtime.contract.view import Advice, RunView
     from runtime.control.event_log import EventLog
     from runtime.control.fold import Fold
     from runtime.control.nodes import Change, Heard, Node
@@ -70,6 +70,12 @@ class Steering:
     @property
     def plan(self) -> Plan:
         return self._revisions.plan
+
+    @property
+    def advice(self) -> Advice | None:
+        """What `elastic` has proposed for the plan as it is; none where it is content, or was never asked."""
+        said = self._elastic.advice(self.plan)
+        return None if said is None else said.view(self._run_id)
 
     def has_left(self, name: str) -> bool:
         """Whether this was a node of the run that has left it in good order."""
@@ -210,7 +216,8 @@ class Steering:
             return
         away = frozenset(self.membership.lost())
         signals = elastic.signals_of(view())
-        self._elastic, proposal = elastic.look(self._elastic, signals, self.plan, now=now, away=away)
+        costs = self._fold.observed.rates()
+        self._elastic, proposal = elastic.look(self._elastic, signals, self.plan, now=now, away=away, costs=costs)
         if proposal is None:
             return
         if self.plan.job.elastic.mode == "advise":
@@ -221,7 +228,7 @@ class Steering:
         except ArrangementError as error:
             self._events.write("elastic.unfit", f"{proposal.reason}; {error.message}")
             return
-        event = self._events.write("elastic.applied", f"{proposal.reason}: {self.plan.shape} becomes {proposal.shape}")
+        event = self._events.write("elastic.applied", f"{proposal.why}: {self.plan.shape} becomes {proposal.shape}")
         self.revise(plan, f"{self.plan.shape} becomes {proposal.shape}", event, now)
 
     def answer(self, request: ScaleRequest, run: Run, now: float) -> Reply:

@@ -9,11 +9,14 @@ import numpy as np
 
 from runtime.contract.states import ComponentState, Role, RunState
 from runtime.contract.view import (
+    Advice,
     Bottleneck,
     Checkpoints,
     ComponentView,
+    Drift,
     Event,
     Freshness,
+    HostCosts,
     HostView,
     Lag,
     LinkView,
@@ -59,6 +62,8 @@ class Facts:
     now: float  #: monotonic, as in `Fold.take`
     nodes: Mapping[str, Node] = field(default_factory=dict)
     links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+    drift: Drift = field(default_factory=Drift)
+    advice: Advice | None = None
 
 
 def build_view(plan: Plan, fold: Fold, facts: Facts) -> RunView:
@@ -80,6 +85,12 @@ def build_view(plan: Plan, fold: Fold, facts: Facts) -> RunView:
         freshness=freshness(plan, fold),
         samples=fold.samples()[0],
         bottleneck=bottleneck(plan, fold),
+        drift=facts.drift,
+        costs=tuple(
+            HostCosts(host=host, rates=rates, profile_key=plan.profile_keys.get(host))
+            for host, rates in fold.observed.rates().items()
+        ),
+        advice=facts.advice,
         checkpoints=facts.checkpoints,
         components=(*(_component(placement, fold) for placement in plan.placements), *_couriers(plan, fold)),
         hosts=tuple(_host(host, plan, fold, facts) for host in plan.hosts),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.contract.states import Role
+from runtime.contract.states import Role, RunState
+from runtime.control import drifting
 from runtime.control.links import Link, LinkState
 from runtime.control.run_state import AgentSilent, LinksJudged, NoProgress, Progressed, Run, RunEvent
-from runtime.control.view_builder import SILENT_AFTER_S, freshness
+from runtime.control.view_builder import SILENT_AFTER_S, freshness, rates
 from runtime.freshness.advice import freshness_advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from runtime.contract.plan import Plan
+    from runtime.contract.view import Drift
     from runtime.control.event_log import EventLog
     from runtime.control.fold import Fold
 
@@ -35,10 +37,16 @@ class Watch:
         self._down_since: dict[str, float] = {}  # link → when it was first seen not to be up
         self._undone: dict[str, int] = {}  # learner → updates undone when it was last said
         self._undone_said_at = now - ADVICE_EVERY_S
+        self._drift = drifting.Memory()
 
     def revise(self, plan: Plan) -> None:
         """Another plan holds."""
         self._plan = plan
+
+    @property
+    def drift(self) -> Drift:
+        """How the measured rates compare with the predicted ones."""
+        return self._drift.drift
 
     def look(
         self, fold: Fold, run: Run, events: EventLog, now: float, *, links: Iterable[Link] = ()
@@ -51,6 +59,7 @@ class Watch:
         yield from self._links(links, run, events, now)
         self._reconcile(fold, events)
         self._tell_undone(fold, events, now)
+        self._tell_drift(fold, run, events, now)
         if now - self._advised_at >= ADVICE_EVERY_S:
             self._advised_at = now
             self._advise(fold, events)
@@ -102,6 +111,17 @@ class Watch:
         for name, count in grown.items():
             text = f"{name}: {count} updates so far were not finite and were undone; its log says what was not"
             events.write("update.undone", text, component=name)
+
+    def _tell_drift(self, fold: Fold, run: Run, events: EventLog, now: float) -> None:
+        if self._plan.predicted.samples_per_s is None:
+            return
+        training = run.state is RunState.RUNNING and not run.checkpointing
+        measured = rates(fold).samples_per_s
+        self._drift, turned = drifting.look(
+            self._drift, self._plan, measured, fold.observed.rates, training=training, now=now
+        )
+        if turned is not None:
+            events.write("rates.drift" if turned.drifting else "rates.as-predicted", turned.message)
 
     def _advise(self, fold: Fold, events: EventLog) -> None:
         """Say which rule of the balance applies, when that changes."""

@@ -1,0 +1,188 @@
+"""What components cost here and now, by what their agents report: the same numbers as a profile measures. Pure.
+
+Counters and core time are compared over the last `SPAN_S` seconds or so. Where components share cores, the wall time of
+a step says more of the sharing than of the step, so only core time is taken from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runtime.contract.forecast import trained_per_step
+from runtime.contract.rates import HostRates, LearnerSpeed
+from runtime.contract.states import ComponentState, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runtime.contract.messages import ComponentReport
+    from runtime.contract.plan import Placement, Plan
+
+SPAN_S = 20.0
+LEAST_SPAN_S = 8.0  #: of which numbers are believed
+_BUSY_ENOUGH = 0.3  #: a learner that is idle most of the time tells little of how fast it could be
+_COUNTED = {Role.ACTOR: "env_steps", Role.LEARNER: "samples_trained"}
+
+
+@dataclass(slots=True)
+class _Trace:
+    """One life of one component: when it was looked at, what it had counted, and the core seconds used so far."""
+
+    attempt: int
+    began: float
+    count: int
+    cpu_s: float = 0.0
+    seen: float = 0.0
+    seen_count: int = 0
+    gauges: dict[str, float] = field(default_factory=dict)
+    earlier: tuple[float, int, float] | None = None  #: the same at the middle of the span
+
+    @property
+    def span_s(self) -> float:
+        return self.seen - self.began
+
+    @property
+    def per_s(self) -> float:
+        return (self.seen_count - self.count) / self.span_s
+
+    @property
+    def cores(self) -> float:
+        """Share of a core that it has used."""
+        return self.cpu_s / self.span_s
+
+
+class Observed:
+    """Follows the components of a run. Forgets everything when the plan changes: costs change with the company."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.revise(plan)
+
+    def revise(self, plan: Plan) -> None:
+        """Another plan holds."""
+        self._plan = plan
+        self._placed = {p.name: p for p in plan.placements if not p.leaving}
+        self._traces: dict[str, _Trace] = {}
+
+    def take(self, reports: Iterable[ComponentReport], now: float) -> None:
+        """What is newly reported, at `now` (seconds, monotonic)."""
+        for report in reports:
+            if report.name not in self._placed:
+                continue
+            if report.state is not ComponentState.RUNNING or report.cpu_percent is None:
+                self._traces.pop(report.name, None)
+                continue
+            count = report.counters.get(_COUNTED.get(report.role, ""), 0)
+            trace = self._traces.get(report.name)
+            if trace is None or trace.attempt != report.attempt:
+                self._traces[report.name] = _Trace(report.attempt, now, count, seen=now, seen_count=count)
+                continue
+            trace.cpu_s += report.cpu_percent / 100.0 * (now - trace.seen)
+            trace.seen, trace.seen_count, trace.gauges = now, count, report.gauges
+            self._move_on(trace)
+
+    def _move_on(self, trace: _Trace) -> None:
+        """Let go of what is older than the span."""
+        if trace.earlier is None and trace.span_s >= SPAN_S / 2:
+            trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s)
+        elif trace.earlier is not None and trace.span_s >= SPAN_S:
+            trace.began, trace.count, used = trace.earlier
+            trace.cpu_s -= used
+            trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s)
+
+    def rates(self) -> dict[str, HostRates]:
+        """Costs on each host where enough was seen, or enough was measured before to fill the gaps."""
+        found = {}
+        for host in self._plan.hosts:
+            rates = self._of_host(host.name)
+            if rates is not None:
+                found[host.name] = rates
+        return found
+
+    def _of_host(self, host: str) -> HostRates | None:
+        prior = self._plan.rates.get(host)
+        shared = self._is_shared(host)
+        acting = self._acting(host, prior, shared=shared)
+        learning = self._learning(host, prior, shared=shared)
+        if acting is None or learning is None:
+            return None
+        receive_s, buffer_cpu_s = self._receiving(host, prior)
+        return HostRates(
+            actor_steps_per_s=acting[0],
+            actor_cpu_s_per_step=acting[1],
+            learner=learning,
+            buffer_cpu_s_per_step=buffer_cpu_s,
+            receive_s_per_step=receive_s,
+            courier_cpu_s_per_step=0.0 if prior is None else prior.courier_cpu_s_per_step,
+        )
+
+    def _is_shared(self, host: str) -> bool:
+        """Whether a learner or an actor has to share a core with another one."""
+        heavy = [p for p in self._placed.values() if p.host == host and p.role in (Role.LEARNER, Role.ACTOR)]
+        cores = [cpu for p in heavy for cpu in p.cores]
+        return len(cores) != len(set(cores))
+
+    def _known(self, host: str, role: Role) -> list[tuple[Placement, _Trace]]:
+        return [
+            (p, trace)
+            for p in self._placed.values()
+            if p.host == host and p.role is role and (trace := self._traces.get(p.name)) is not None
+            if trace.span_s >= LEAST_SPAN_S
+        ]
+
+    def _acting(self, host: str, prior: HostRates | None, *, shared: bool) -> tuple[float, float] | None:
+        """(steps per second of an actor that is let run, core seconds of a step); of the prior where none is known."""
+        known = [(p, t) for p, t in self._known(host, Role.ACTOR) if t.per_s > 0 and t.gauges.get("t_sp_s", 0.0) > 0]
+        if not known:
+            return None if prior is None else (prior.actor_steps_per_s, prior.actor_cpu_s_per_step)
+        samples = self._plan.sizes.fragment_samples
+        pace = sum(samples / trace.gauges["t_sp_s"] for _, trace in known) / len(known)
+        cpu_s = sum(trace.cores for _, trace in known) / sum(trace.per_s for _, trace in known)
+        if shared and prior is not None and prior.actor_cpu_s_per_step > 0 and cpu_s > 0:
+            # What waiting for a core has added to the wall time is not the step's.
+            pace = max(pace, prior.actor_steps_per_s * min(1.0, prior.actor_cpu_s_per_step / cpu_s))
+        return pace, cpu_s
+
+    def _learning(self, host: str, prior: HostRates | None, *, shared: bool) -> tuple[LearnerSpeed, ...] | None:
+        known = [(p, t) for p, t in self._known(host, Role.LEARNER) if t.gauges.get("busy_share", 0.0) >= _BUSY_ENOUGH]
+        if not known:
+            return None if prior is None else prior.learner
+        cores = known[0][0].threads
+        pace = sum(trace.per_s / min(1.0, trace.gauges["busy_share"]) for _, trace in known) / len(known)
+        trained = sum(trace.per_s for _, trace in known)
+        cpu_s = sum(trace.cores for _, trace in known) / trained if trained > 0 else 0.0
+        if pace <= 0 or cpu_s <= 0:
+            return None if prior is None else prior.learner
+        if prior is None:
+            return (LearnerSpeed(cores=cores, samples_per_s=pace, cpu_s_per_sample=cpu_s),)
+        before = prior.learner_on(cores)
+        slower = cpu_s / before.cpu_s_per_sample if before.cpu_s_per_sample > 0 else 1.0
+        faster = 1.0 / slower if shared and slower > 0 else pace / before.samples_per_s
+        return tuple(
+            LearnerSpeed(
+                cores=speed.cores,
+                samples_per_s=speed.samples_per_s * faster,
+                cpu_s_per_sample=speed.cpu_s_per_sample * slower,
+            )
+            for speed in prior.learner
+        )
+
+    def _receiving(self, host: str, prior: HostRates | None) -> tuple[float, float]:
+        """(wall seconds, core seconds) of a buffer for each step."""
+        known = self._known(host, Role.BUFFER)
+        steps = sum(self._steps_of(p.group) for p, _ in known)
+        if not known or steps <= 0:
+            return (0.0, 0.0) if prior is None else (prior.receive_s_per_step, prior.buffer_cpu_s_per_step)
+        times = [trace.gauges["t_rv_s"] for _, trace in known if trace.gauges.get("t_rv_s", 0.0) > 0]
+        receive_s = sum(times) / len(times) / self._plan.sizes.fragment_samples if times else 0.0
+        if not times and prior is not None:
+            receive_s = prior.receive_s_per_step
+        return receive_s, sum(trace.cores for _, trace in known) / steps
+
+    def _steps_of(self, group: int) -> float:
+        """Environment steps per second that a group's learner uses, by what it trains on."""
+        learner = next((p for p in self._placed.values() if p.role is Role.LEARNER and p.group == group), None)
+        trace = None if learner is None else self._traces.get(learner.name)
+        if trace is None or trace.span_s < LEAST_SPAN_S:
+            return 0.0
+        return trace.per_s / trained_per_step(self._plan.job)

@@ -1,0 +1,195 @@
+"""What a run learns of the costs of its parts, and what it says when they are not what was planned with."""
+
+from __future__ import annotations
+
+from math import isclose
+
+import pytest
+
+from runtime.contract.messages import ComponentReport
+from runtime.contract.plan import Plan
+from runtime.contract.predicting import predicted
+from runtime.contract.rates import HostRates
+from runtime.contract.states import ComponentState, Role
+from runtime.control import drifting
+from runtime.control.observed import LEAST_SPAN_S, SPAN_S, Observed
+from support.arranged import nodes, plan_over
+from support.costs import host_rates
+
+
+def planned(rates: HostRates, shape: str = "L1A2", cores: int = 8, *, oversubscribe: bool = False) -> Plan:
+    plan = plan_over(nodes(cores), shape, oversubscribe=oversubscribe).model_copy(update={"rates": {"tj1": rates}})
+    return plan.model_copy(update={"predicted": predicted(plan)})
+
+
+class Played:
+    """A run whose components work at chosen rates."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.observed = Observed(plan)
+        self.now = 50.0
+        self.attempt = 1
+        self._counts = dict.fromkeys((p.name for p in plan.placements), 0.0)
+
+    def work(
+        self, seconds: float, *, steps_per_s: float, t_sp_s: float, actor_cores: float, learner_cores: float,
+        learner_busy: float, buffer_cores: float = 0.0, t_rv_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """So many steps per second of each actor; all of them are trained on."""
+        actors = len(self.plan.of_role(Role.ACTOR))
+        pace = {Role.ACTOR: steps_per_s, Role.LEARNER: steps_per_s * actors, Role.BUFFER: 0.0}
+        cores = {Role.ACTOR: actor_cores, Role.LEARNER: learner_cores, Role.BUFFER: buffer_cores}
+        gauges = {
+            Role.ACTOR: {"t_sp_s": t_sp_s},
+            Role.LEARNER: {"busy_share": learner_busy},
+            Role.BUFFER: {"t_rv_s": t_rv_s},
+        }
+        end = self.now + seconds
+        while self.now < end:
+            self.now += 0.1
+            reports = []
+            for p in self.plan.placements:
+                self._counts[p.name] += pace[p.role] * 0.1
+                counter = {Role.ACTOR: "env_steps", Role.LEARNER: "samples_trained"}.get(p.role, "batches")
+                reports.append(
+                    ComponentReport(
+                        name=p.name, role=p.role, state=ComponentState.RUNNING, attempt=self.attempt,
+                        cpu_percent=100.0 * cores[p.role], counters={counter: int(self._counts[p.name])},
+                        gauges=gauges[p.role],
+                    )
+                )  # fmt: skip
+            self.observed.take(reports, self.now)
+
+
+def test_costs_are_measured_per_step_and_wall_and_core_time_are_told_apart():
+    run = Played(planned(host_rates()))
+    samples = run.plan.sizes.fragment_samples
+    run.work(
+        30, steps_per_s=50.0, t_sp_s=samples / 80.0, actor_cores=0.25, learner_cores=0.5, learner_busy=0.5,
+        buffer_cores=0.1, t_rv_s=samples * 1e-3,
+    )  # fmt: skip
+    (rates,) = run.observed.rates().values()
+    assert rates.actor_steps_per_s == pytest.approx(80.0), "it waits for room the rest of the time"
+    assert rates.actor_cpu_s_per_step == pytest.approx(0.25 / 50.0, rel=0.02)
+    assert rates.learner[0].samples_per_s == pytest.approx(200.0, rel=0.02)
+    assert rates.learner[0].cpu_s_per_sample == pytest.approx(0.5 / 100.0, rel=0.02)
+    assert rates.buffer_cpu_s_per_step == pytest.approx(0.1 / 100.0, rel=0.02)
+    assert rates.receive_s_per_step == pytest.approx(1e-3)
+
+
+def test_a_learner_that_is_idle_most_of_the_time_tells_nothing():
+    run = Played(planned(host_rates(learner=300.0)))
+    run.work(30, steps_per_s=1.0, t_sp_s=1.0, actor_cores=0.1, learner_cores=0.02, learner_busy=0.01)
+    assert run.observed.rates()["tj1"].learner[0].samples_per_s == 300.0
+
+
+def test_where_cores_are_shared_the_wait_for_them_is_not_taken_for_a_slow_step():
+    run = Played(planned(host_rates(actor=100.0), "L1A4", cores=2, oversubscribe=True))
+    samples = run.plan.sizes.fragment_samples
+    run.work(30, steps_per_s=25.0, t_sp_s=samples / 25.0, actor_cores=0.25, learner_cores=0.3, learner_busy=0.4)
+    (rates,) = run.observed.rates().values()
+    assert rates.actor_steps_per_s == pytest.approx(100.0)
+    assert rates.actor_cpu_s_per_step == pytest.approx(0.01, rel=0.02)
+
+
+def test_what_was_before_is_forgotten_after_a_while():
+    run = Played(planned(host_rates()))
+    run.work(60, steps_per_s=50.0, t_sp_s=1.0, actor_cores=0.5, learner_cores=0.5, learner_busy=0.5)
+    run.work(1.6 * SPAN_S, steps_per_s=50.0, t_sp_s=1.0, actor_cores=0.1, learner_cores=0.5, learner_busy=0.5)
+    assert run.observed.rates()["tj1"].actor_cpu_s_per_step == pytest.approx(0.1 / 50.0, rel=0.02)
+
+
+def test_a_new_life_begins_anew_and_is_believed_after_some_seconds():
+    run = Played(planned(host_rates(actor=100.0)))
+    busy = {"t_sp_s": 1.0, "actor_cores": 0.5, "learner_cores": 0.5, "learner_busy": 0.5}
+    run.work(30, steps_per_s=50.0, **busy)
+    run.attempt = 2
+    run.work(LEAST_SPAN_S / 2, steps_per_s=50.0, **busy)
+    assert run.observed.rates()["tj1"].actor_steps_per_s == 100.0, "as planned with, until more is known"
+    run.work(LEAST_SPAN_S, steps_per_s=50.0, **busy)
+    assert run.observed.rates()["tj1"].actor_steps_per_s != 100.0
+
+
+def test_without_a_profile_a_run_measures_itself_from_nothing():
+    plan = plan_over(nodes(8), "L1A2")
+    run = Played(plan)
+    assert run.observed.rates() == {}
+    run.work(30, steps_per_s=50.0, t_sp_s=1.0, actor_cores=0.5, learner_cores=0.8, learner_busy=0.8)
+    assert run.observed.rates()["tj1"].learner[0].samples_per_s == pytest.approx(125.0, rel=0.02)
+
+
+# -- drift
+
+
+class Looked:
+    """A run whose measured rate is told."""
+
+    def __init__(self, plan: Plan, observed: dict[str, HostRates] | None = None) -> None:
+        self.plan = plan
+        self.memory = drifting.Memory(revision=plan.revision, changed_at=0.0)
+        self.now = 0.0
+        self._observed = observed or {}
+
+    def see(self, ratio: float, seconds: float, *, training: bool = True) -> list[drifting.Turned]:
+        found = []
+        expected = self.plan.predicted.samples_per_s or 0.0
+        end = self.now + seconds
+        while self.now < end:
+            self.now += 0.5
+            self.memory, turned = drifting.look(
+                self.memory, self.plan, ratio * expected, lambda: self._observed, training=training, now=self.now
+            )
+            if turned is not None:
+                found.append(turned)
+        return found
+
+
+def test_a_rate_that_stays_a_third_below_the_predicted_one_is_told_once_with_its_cause():
+    slow = {"tj1": host_rates(actor=50.0)}
+    run = Looked(planned(host_rates(actor=100.0)), slow)
+    (turned,) = run.see(0.65, 300)
+    assert turned.drifting
+    assert "-35%" in turned.message
+    assert "a step of an actor on tj1 takes 2 × the time" in turned.message
+    assert run.memory.drift.drifting
+    assert isclose(run.memory.drift.ratio or 0.0, 0.65)
+
+
+def test_a_rate_near_the_predicted_one_is_no_drift():
+    run = Looked(planned(host_rates()))
+    assert run.see(0.85, 300) + run.see(1.15, 300) == []
+    assert isclose(run.memory.drift.ratio or 0.0, 1.15)
+
+
+def test_a_dip_is_no_drift():
+    run = Looked(planned(host_rates()))
+    for _ in range(10):
+        assert run.see(0.5, drifting.HOLDS_S - 2) + run.see(1.0, 2) == []
+
+
+def test_drift_ends_when_the_rate_is_well_within_again_and_not_at_its_brink():
+    run = Looked(planned(host_rates()))
+    run.see(0.5, 60)
+    assert run.see(0.82, 100) == [], "no longer beyond, but not within either"
+    (turned,) = run.see(0.95, 100)
+    assert not turned.drifting
+    assert not run.memory.drift.drifting
+
+
+def test_a_changed_plan_is_given_time_and_begins_without_drift():
+    run = Looked(planned(host_rates()))
+    run.see(0.5, 60)
+    run.plan = run.plan.model_copy(update={"revision": 2})
+    assert run.see(0.5, drifting.SETTLES_S + drifting.HOLDS_S - 1) == []
+    assert len(run.see(0.5, 5)) == 1
+
+
+def test_a_run_that_does_not_train_with_all_it_should_have_is_not_compared():
+    run = Looked(planned(host_rates()))
+    assert run.see(0.1, 300, training=False) == []
+
+
+def test_where_every_part_costs_what_was_planned_the_cause_is_elsewhere():
+    rates = host_rates()
+    assert "wait for each other" in drifting.cause(planned(rates), {"tj1": rates})
