@@ -1,42 +1,33 @@
 """Facts from recorded machines: each fixture is one host's raw texts and what they mean."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from support.odd_machines import expected, fact, machines, read_machine
 from tianjictl.hosts.local import LocalHost
 from tianjictl.profiling.facts.cpulist import format_cpulist, parse_cpulist
-from tianjictl.profiling.facts.host import understand
-from tianjictl.profiling.facts.raw import RawFacts, gather
-
-FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "facts").glob("*.json"))
+from tianjictl.profiling.facts.host import HostFacts, understand
+from tianjictl.profiling.facts.raw import gather
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", machines(), ids=lambda path: path.stem)
 def test_an_odd_machine_is_understood(path: Path) -> None:
-    fixture = json.loads(path.read_text())
-    facts = understand(RawFacts.model_validate(fixture["raw"]))
-    expect = fixture["expect"]
-    assert list(facts.cpu.usable) == expect["usable"]
-    assert facts.cpu.capacity == expect["capacity"]
-    assert facts.cpu.quota == expect["quota"]
-    assert facts.memory.limit_bytes == expect["memory"]
+    raw, expect = read_machine(path)
+    facts = understand(raw)
     told = " ".join(f"{source.name} {source.says}" for source in (*facts.cpu.sources, *facts.memory.sources))
-    for words in expect.get("says", []):
+    for words in expect.pop("says", []):
         assert words in told
-    by_cpu = {core.cpu: core for core in facts.cpu.allowed}
-    for cpu, thread in expect.get("threads", {}).items():
-        assert by_cpu[int(cpu)].thread == thread
-    if "packages" in expect:
-        assert len({core.package for core in facts.cpu.allowed}) == expect["packages"]
-    if "numa" in expect:
-        assert [core.numa for core in facts.cpu.allowed] == expect["numa"]
-    if "model" in expect:
-        assert facts.cpu.model == expect["model"]
-    if "nics" in expect:
-        assert [[nic.name, nic.mbit_per_s] for nic in facts.nics] == expect["nics"]
-        assert [gpu.name for gpu in facts.gpus] == expect["gpus"]
+    assert expect
+    for name, value in expect.items():
+        found = fact(facts, name)
+        assert found == expected(value, found), name
+
+
+@pytest.mark.parametrize("path", machines(), ids=lambda path: path.stem)
+def test_the_facts_of_an_odd_machine_survive_being_stored(path: Path) -> None:
+    facts = understand(read_machine(path)[0])
+    assert HostFacts.model_validate_json(facts.model_dump_json()) == facts
 
 
 def test_this_machine_is_understood(tmp_path: Path) -> None:

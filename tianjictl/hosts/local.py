@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING
 
+from tianjictl.profiling.facts.survey import Answers, answers, pieces, script
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 LOCALHOST = "localhost"  #: the name of this machine where no inventory gives it another
 READ_LIMIT = 1 << 16  #: bytes of one file: facts are short, and /proc/cpuinfo of a big machine is not
+
+ASK_TIMEOUT_S = 60.0  #: of all questions together; each slow one has a shorter time of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +42,18 @@ class LocalHost:
                     continue  # absent on this machine, or not ours to read: a missing fact, not an error
         return found
 
-    def run(self, argv: Sequence[str], *, timeout_s: float = 5.0) -> str | None:
-        """Standard output of a command, or None where it is missing, fails or takes too long."""
-        program = shutil.which(argv[0])
-        if program is None:
-            return None
+    def ask(self, run_folder: Path, *, devices: bool) -> Answers:
+        """What this machine's programs say; nothing where there is no shell to run them."""
+        mark = f"@@{secrets.token_hex(8)}"
+        words = ["/bin/sh", "-c", script(devices=devices), "sh", mark, str(run_folder)]
+        sent = time.time()
         try:
             done = subprocess.run(
-                [program, *argv[1:]], capture_output=True, text=True, timeout=timeout_s, check=True, errors="replace"
+                words, stdin=subprocess.DEVNULL, capture_output=True, timeout=ASK_TIMEOUT_S, check=True
             )
         except (OSError, subprocess.SubprocessError):
-            return None
-        return done.stdout
+            return Answers({}, None)
+        return answers(pieces(done.stdout.decode("utf-8", "replace"), mark), sent=sent, received=time.time())
 
     def affinity(self) -> tuple[int, ...] | None:
         """CPU numbers that this process may run on, as the kernel says."""

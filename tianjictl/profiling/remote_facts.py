@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tianjictl.errors import TianjiError
-from tianjictl.hosts.local import READ_LIMIT
-from tianjictl.profiling.facts import network
+from tianjictl.hosts.local import ASK_TIMEOUT_S, READ_LIMIT
+from tianjictl.profiling.facts import network, survey
 from tianjictl.profiling.facts.cgroups import V1_FILES, V2_FILES
 from tianjictl.profiling.facts.host import HostFacts, understand
-from tianjictl.profiling.facts.raw import FILES, GPU_COMMAND, PACKAGES, gather
+from tianjictl.profiling.facts.raw import FILES, PACKAGES, gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,24 +23,24 @@ if TYPE_CHECKING:
     from tianjictl.hosts.types import Host
     from tianjictl.remote.base import Completed, Connection
 
-_TIMEOUT_S = 30.0
+_MOST_LOGIN = 300  #: characters that are kept of what a login shell prints
 _NAMES = " ".join(dict.fromkeys((*V2_FILES, *(name for names in V1_FILES.values() for name in names))))
-_SHORT = [pattern for pattern in FILES if pattern.startswith("/sys/")]  #: of one line each
+#: Of one line each, or worth one.
+_SHORT = [pattern for pattern in FILES if pattern.startswith("/sys/") and not pattern.endswith("/uevent")]
 _LONG = [pattern for pattern in (*FILES, *network.FILES) if pattern not in _SHORT]
 #: What Python tells of itself; one that is too old is passed over.
 _ASK_PYTHON = (
-    "import json,platform,sys\nfrom importlib import metadata as m\nassert sys.version_info>=(3,11)\nv={}\n"
+    "import json,os,platform,sys\nfrom importlib import metadata as m\nassert sys.version_info>=(3,11)\nv={}\n"
     f"for n in {list(PACKAGES)!r}:\n try: v[n]=m.version(n)\n except m.PackageNotFoundError: pass\n"
-    "print(json.dumps([sys.executable,platform.python_version(),v]))"
+    "print(json.dumps([sys.executable,platform.python_version(),v,sorted(os.sched_getaffinity(0))]))"
 )
-# $1 a mark before each piece, $2 where runs will lie, $3 `devices` asks for GPUs, $4 what to ask Python; then
+# $1 a mark before each piece, $2 where runs will lie, $3 `devices` asks slow programs too, $4 what to ask Python; then
 # interpreters to look for. Short files are read by the shell itself: a process for each takes a second on a big host.
 _SCRIPT = (
     """PATH=$PATH:/usr/sbin:/sbin
 tj_mark=$1 tj_folder=$2 tj_devices=$3 tj_ask=$4
 shift 4
-tj_home() { case "$1" in "~") printf %s "$HOME" ;; "~/"*) printf %s "$HOME/${1#??}" ;; *) printf %s "$1" ;; esac; }
-tj_say() { printf '\\n%s %s %s\\n' "$tj_mark" "$1" "$2"; }
+%PRELUDE%
 tj_short() {
 for tj_file; do
 tj_line=; IFS= read -r tj_line 2>/dev/null <"$tj_file"
@@ -59,6 +60,7 @@ for tj_name in %NAMES%; do tj_short "$1$tj_group/$tj_name"; done
 case "$tj_group" in /*) tj_group=${tj_group%/*} ;; *) break ;; esac
 done
 }
+%FIRST%
 tj_long %LONG%
 tj_short %SHORT%
 while IFS=: read -r tj_number tj_kind tj_path; do
@@ -71,25 +73,35 @@ cat /proc/sys/kernel/random/boot_id 2>/dev/null
 readlink /proc/self/ns/pid /proc/self/ns/net 2>/dev/null
 tj_say said addresses
 ip -o addr show 2>/dev/null
-tj_place=$(tj_home "$tj_folder")
-while [ ! -d "$tj_place" ] && [ "${tj_place%/*}" != "$tj_place" ]; do tj_place=${tj_place%/*}; done
-tj_say disk "${tj_place:-/}"
-df -Pk "${tj_place:-/}" 2>/dev/null
+%QUICK%
+tj_old=
 for tj_python; do
-tj_found=$("$(tj_home "$tj_python")" -c "$tj_ask" 2>/dev/null) || continue
+tj_python=$(tj_home "$tj_python")
+tj_found=$("$tj_python" -c "$tj_ask" 2>/dev/null) || {
+tj_old="$tj_old$tj_python $("$tj_python" -V 2>&1)
+"
+continue
+}
 tj_say said python
 printf '%s\\n' "$tj_found"
 break
 done
-[ "$tj_devices" = devices ] || exit 0
-tj_say said gpus
-timeout 10 %GPUS% 2>/dev/null
+tj_say said old-pythons
+printf %s "$tj_old"
+[ "$tj_devices" = devices ] && {
+%THOROUGH%
+}
+%LAST%
 exit 0
 """.replace("%LIMIT%", str(READ_LIMIT))
     .replace("%NAMES%", _NAMES)
     .replace("%LONG%", " ".join(_LONG))
     .replace("%SHORT%", " ".join(_SHORT))
-    .replace("%GPUS%", " ".join(GPU_COMMAND))
+    .replace("%PRELUDE%", survey.PRELUDE)
+    .replace("%FIRST%", survey.FIRST)
+    .replace("%QUICK%", survey.QUICK)
+    .replace("%THOROUGH%", survey.THOROUGH)
+    .replace("%LAST%", survey.LAST)
 )
 
 
@@ -112,6 +124,7 @@ def node_facts(connection: Connection, host: Host, *, operator_python: str, devi
     folder = host.workdir or "~"
     reader = RemoteHost(connection, folder=folder, pythons=python_candidates(host, operator_python), devices=devices)
     raw = gather(reader, run_folder=Path(folder), devices=devices)
+    raw = raw.model_copy(update={"login_prints": reader.login_prints})
     if not raw.files.get("/proc/meminfo"):
         raise TianjiError(f"{host.name}: it has no /proc to read facts from: is it Linux?")
     return NodeFacts(
@@ -132,6 +145,16 @@ def python_candidates(host: Host, operator_python: str) -> tuple[str, ...]:
     return (f"{host.workdir or '~/.local/state/tianjictl'}/venv/bin/python", operator_python, "python3")
 
 
+@dataclass(frozen=True, slots=True)
+class _Python:
+    """The interpreter that answered, and what it told."""
+
+    executable: str
+    version: str
+    packages: dict[str, str]
+    affinity: tuple[int, ...]
+
+
 class RemoteHost:
     """Answers the calls of LocalHost from one exchange; a file that it did not foresee costs another."""
 
@@ -139,15 +162,15 @@ class RemoteHost:
         self._connection = connection
         mark = f"@@{secrets.token_hex(8)}"
         words = (mark, folder, "devices" if devices else "", _ASK_PYTHON, *pythons)
-        pieces = _pieces(connection.run(_SCRIPT, *words, timeout_s=_TIMEOUT_S), mark)
-        self.files = {name: text for kind, name, text in pieces if kind == "file"}
-        self._looked = {name for kind, name, _ in pieces if kind == "looked"}
-        self._said = {name: text for kind, name, text in pieces if kind == "said"}
-        self._disk = next(((name, text) for kind, name, text in pieces if kind == "disk"), None)
-        self._python: tuple[str, str, dict[str, str]] | None = None
-        if "python" in self._said:
-            executable, version, packages = json.loads(self._said["python"].strip().splitlines()[-1])
-            self._python = (str(executable), str(version), dict(packages))
+        sent = time.time()
+        done = connection.run(_SCRIPT, *words, timeout_s=ASK_TIMEOUT_S)
+        found = _pieces(done, mark)
+        self._answers = survey.answers(found, sent=sent, received=time.time())
+        self._said = self._answers.said
+        self.login_prints = done.before.decode("utf-8", "replace").strip()[-_MOST_LOGIN:]
+        self.files = {piece.name: piece.text for piece in found if piece.kind == "file"}
+        self._looked = {piece.name for piece in found if piece.kind == "looked"}
+        self._python = _python_of(self._said.get("python"))
 
     @property
     def name(self) -> str:
@@ -156,7 +179,7 @@ class RemoteHost:
     @property
     def python(self) -> str | None:
         """The interpreter that answered."""
-        return None if self._python is None else self._python[0]
+        return None if self._python is None else self._python.executable
 
     def said(self, name: str) -> str:
         """What the host has said of `identity` or `addresses`; empty where it said nothing."""
@@ -172,40 +195,33 @@ class RemoteHost:
                 unforeseen.append(pattern)
         return found | (self._read_now(unforeseen) if unforeseen else {})
 
-    def run(self, argv: Sequence[str], *, timeout_s: float = 5.0) -> str | None:  # noqa: ARG002 - it ran already
-        """What the exchange has brought of a command; None for any other."""
-        return self._said.get("gpus") or None if tuple(argv) == GPU_COMMAND else None
+    def ask(self, run_folder: Path, *, devices: bool) -> survey.Answers:  # noqa: ARG002 - it was asked already
+        """What the exchange has brought."""
+        return self._answers
 
     def affinity(self) -> tuple[int, ...] | None:
-        """None: /proc/self/status says the same."""
-        return None
-
-    def disk(self, folder: Path) -> tuple[str, int, int] | None:  # noqa: ARG002 - it was asked for in the exchange
-        """(path, total bytes, free bytes) where runs will lie; None where `df` does not say."""
-        if self._disk is None:
-            return None
-        fields = self._disk[1].strip().splitlines()[-1:] and self._disk[1].strip().splitlines()[-1].split()
-        if not fields or len(fields) < 6 or not (fields[1].isdigit() and fields[3].isdigit()):
-            return None
-        return self._disk[0], int(fields[1]) * 1024, int(fields[3]) * 1024
+        """What the kernel grants to Python there; None where there is none, and /proc/self/status must do."""
+        return None if self._python is None else self._python.affinity
 
     def software(self, packages: Iterable[str]) -> tuple[str, dict[str, str]]:
         """Version of the Python that was found, and of its packages; empty where there is none."""
         if self._python is None:
             return "", {}
-        return self._python[1], {name: self._python[2][name] for name in packages if name in self._python[2]}
+        known = self._python.packages
+        return self._python.version, {name: known[name] for name in packages if name in known}
 
     def _read_now(self, paths: Sequence[str]) -> dict[str, str]:
         mark = f"@@{secrets.token_hex(8)}"
         script = 'm=$1; shift; for f; do [ -r "$f" ] && printf "\\n%s file %s\\n" "$m" "$f" && cat "$f"; done; exit 0'
-        return {name: text for _, name, text in _pieces(self._connection.run(script, mark, *paths), mark)}
+        return {piece.name: piece.text for piece in _pieces(self._connection.run(script, mark, *paths), mark)}
 
 
-def _pieces(done: Completed, mark: str) -> list[tuple[str, str, str]]:
-    """(kind, name, text) of every piece of an answer."""
-    found = []
-    for piece in done.out.decode("utf-8", "replace").split(f"\n{mark} ")[1:]:
-        head, _, text = piece.partition("\n")
-        kind, _, name = head.partition(" ")
-        found.append((kind, name, text))
-    return found
+def _python_of(said: str | None) -> _Python | None:
+    if said is None:
+        return None
+    executable, version, packages, affinity = json.loads(said.strip().splitlines()[-1])
+    return _Python(str(executable), str(version), dict(packages), tuple(affinity))
+
+
+def _pieces(done: Completed, mark: str) -> list[survey.Piece]:
+    return survey.pieces(done.out.decode("utf-8", "replace"), mark)

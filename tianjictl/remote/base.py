@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ class Completed:
     status: int
     out: bytes = b""
     err: bytes = b""
+    before: bytes = field(default=b"", compare=False)  #: what a login shell wrote on standard output ahead of it
 
     @property
     def text(self) -> str:

@@ -103,7 +103,9 @@ class Answer:
         ended = self._streams["out"].ended
         if ended is None or not self.begun:
             return None
-        return Completed(int(ended[1]), self._inside("out"), self._inside("err"))
+        out = self._streams["out"].data
+        before = bytes(out[: out.find(self._begin)])
+        return Completed(int(ended[1]), self._inside("out"), self._inside("err"), before)
 
     @property
     def outside(self) -> str:

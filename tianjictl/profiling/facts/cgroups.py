@@ -1,4 +1,4 @@
-"""Limits that control groups put on this process: CPU quota, CPU set and memory, for v1, v2 and hybrid layouts.
+"""Limits that control groups put on this process: CPUs, memory and processes, for v1, v2 and hybrid layouts.
 
 A limit anywhere between the process's own group and the root binds, so every level is read and the smallest one counts.
 """
@@ -15,8 +15,11 @@ V1_FILES = {
     "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
     "cpuset": ("cpuset.effective_cpus", "cpuset.cpus"),
     "memory": ("memory.limit_in_bytes",),
+    "pids": ("pids.max",),
 }
-V2_FILES = ("cpu.max", "cpuset.cpus.effective", "cpuset.cpus", "memory.max")
+V2_FILES = ("cpu.max", "cpuset.cpus.effective", "cpuset.cpus", "memory.max", "memory.high", "pids.max")
+#: From memory.high on the kernel holds a group up until it has given memory back, so it is a limit too.
+_MEMORY = ("memory.max", "memory.high", "memory.limit_in_bytes")
 _NO_LIMIT_BYTES = 1 << 60  #: v1 writes an unlimited memory as a number near 2**63
 
 
@@ -33,6 +36,7 @@ class CgroupLimits(NamedTuple):
     quotas: tuple[tuple[str, float], ...]  #: (file, CPUs)
     cpusets: tuple[tuple[str, tuple[int, ...]], ...]
     memory: tuple[tuple[str, int], ...]  #: (file, bytes)
+    processes: tuple[tuple[str, int], ...] = ()  #: (file, processes and threads)
 
 
 def hierarchies(cgroup: str, mountinfo: str) -> list[Hierarchy]:
@@ -94,6 +98,7 @@ def parse(files: Mapping[str, str]) -> CgroupLimits:
     quotas: list[tuple[str, float]] = []
     cpusets: list[tuple[str, tuple[int, ...]]] = []
     memory: list[tuple[str, int]] = []
+    processes: list[tuple[str, int]] = []
     for path in cgroup_files(files.get("/proc/self/cgroup", ""), files.get("/proc/self/mountinfo", "")):
         text = files.get(path, "").strip()
         name = posixpath.basename(path)
@@ -106,9 +111,11 @@ def parse(files: Mapping[str, str]) -> CgroupLimits:
             quotas += _quota(path, text, files.get(posixpath.join(posixpath.dirname(path), "cpu.cfs_period_us"), ""))
         elif name.startswith("cpuset."):
             cpusets += [(path, cpus)] if (cpus := parse_cpulist(text)) else []
-        elif name in ("memory.max", "memory.limit_in_bytes") and text.isdigit() and int(text) < _NO_LIMIT_BYTES:
+        elif name in _MEMORY and text.isdigit() and int(text) < _NO_LIMIT_BYTES:
             memory.append((path, int(text)))
-    return CgroupLimits(tuple(quotas), tuple(cpusets), tuple(memory))
+        elif name == "pids.max" and text.isdigit():
+            processes.append((path, int(text)))
+    return CgroupLimits(tuple(quotas), tuple(cpusets), tuple(memory), tuple(processes))
 
 
 def _quota(path: str, quota: str, period: str) -> list[tuple[str, float]]:

