@@ -63,6 +63,7 @@ class Observed:
         self._plan = plan
         self._placed = {p.name: p for p in plan.placements if not p.leaving}
         self._traces: dict[str, _Trace] = {}
+        self._known_so_far: dict[str, HostRates] = {}
 
     def take(self, reports: Iterable[ComponentReport], now: float) -> None:
         """What is newly reported, at `now` (seconds, monotonic)."""
@@ -91,15 +92,19 @@ class Observed:
             trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s)
 
     def rates(self) -> dict[str, HostRates]:
-        """Costs on each host where enough was seen, or enough was measured before to fill the gaps."""
-        found = {}
+        """Costs on each host where enough was seen by now; what was measured before fills the gaps.
+
+        When components leave, what was known of them last still is.
+        """
         for host in self._plan.hosts:
             rates = self._of_host(host.name)
             if rates is not None:
-                found[host.name] = rates
-        return found
+                self._known_so_far[host.name] = rates
+        return dict(self._known_so_far)
 
     def _of_host(self, host: str) -> HostRates | None:
+        if not any(self._known(host, role) for role in (Role.ACTOR, Role.LEARNER)):
+            return None
         prior = self._plan.rates.get(host)
         shared = self._is_shared(host)
         acting = self._acting(host, prior, shared=shared)

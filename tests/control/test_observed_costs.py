@@ -106,9 +106,21 @@ def test_a_new_life_begins_anew_and_is_believed_after_some_seconds():
     run.work(30, steps_per_s=50.0, **busy)
     run.attempt = 2
     run.work(LEAST_SPAN_S / 2, steps_per_s=50.0, **busy)
-    assert run.observed.rates()["tj1"].actor_steps_per_s == 100.0, "as planned with, until more is known"
+    assert run.observed.rates() == {}, "nobody asked before, and of the new life too little is known"
     run.work(LEAST_SPAN_S, steps_per_s=50.0, **busy)
     assert run.observed.rates()["tj1"].actor_steps_per_s != 100.0
+
+
+def test_when_components_leave_what_was_known_of_them_last_still_is():
+    run = Played(planned(host_rates()))
+    run.work(30, steps_per_s=50.0, t_sp_s=1.0, actor_cores=0.5, learner_cores=0.8, learner_busy=0.8)
+    known = run.observed.rates()
+    gone = [
+        ComponentReport(name=p.name, role=p.role, state=ComponentState.STOPPING, attempt=1, cpu_percent=0.0)
+        for p in run.plan.placements
+    ]
+    run.observed.take(gone, run.now + 1)
+    assert run.observed.rates() == known != {}
 
 
 def test_without_a_profile_a_run_measures_itself_from_nothing():
