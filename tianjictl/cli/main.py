@@ -29,6 +29,7 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "inventory": Entry("inventory", "inventory", "Show the hosts of an inventory and where their settings come from."),
+    "doctor": Entry("doctor", "doctor", "Check every host before a run; each finding with what mends it."),
     "profile": Entry("profile", "profile", "Measure this machine: cores, memory, environment and learner speed."),
     "plan": Entry("plan", "plan", "Solve what runs where and how fast it should be; touches nothing."),
     "launch": Entry("launch", "launch", "Start a training and attach to it."),

@@ -115,6 +115,16 @@ def check_host(connection: Connection, host: Host, *, digest: str, modules: Sequ
 
     DoctorFailed says what is missing and which command mends it.
     """
+    found = examine(connection, host, digest=digest, modules=modules)
+    _judge(host, found)
+    return found
+
+
+def examine(connection: Connection, host: Host, *, digest: str, modules: Sequence[str] = ()) -> HostCheck:
+    """The same without a judgement: what is missing or too old is in the answer.
+
+    DoctorFailed where there is no Python to ask, or no folder for runs.
+    """
     here = host.connection == "local"
     # This very interpreter runs tianjictl, so its packages are there.
     own = here and host.python in (None, sys.executable)
@@ -132,12 +142,10 @@ def check_host(connection: Connection, host: Host, *, digest: str, modules: Sequ
         sought = host.python or "python3 (3.11 or newer)"
         raise _failed(host, f"there is no {sought}", _bootstrap(host))
     try:
-        found = HostCheck.model_validate(json.loads(done.text.strip().splitlines()[-1]))
+        return HostCheck.model_validate(json.loads(done.text.strip().splitlines()[-1]))
     except (ValueError, ValidationError) as error:
         words = " / ".join(done.text.strip().splitlines()[-3:])
         raise _failed(host, f"its Python cannot be used: {words[-300:]}", _bootstrap(host)) from error
-    _judge(host, found)
-    return found
 
 
 def _judge(host: Host, found: HostCheck) -> None:

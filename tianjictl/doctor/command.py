@@ -1,0 +1,42 @@
+"""From hosts to a report: reached, looked at, tried against each other, judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tianjictl.doctor.looking import situation_of, visit
+from tianjictl.doctor.report import judge
+from tianjictl.errors import UsageProblem
+from tianjictl.launching.cluster_plan import head_of
+from tianjictl.launching.fleet import Fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tianjictl.doctor.looking import Wish
+    from tianjictl.doctor.report import Report
+    from tianjictl.hosts.types import Host
+
+
+def examine_hosts(
+    hosts: Sequence[Host],
+    inventory: str | None,
+    wish: Wish,
+    *,
+    only: frozenset[str] = frozenset(),
+    progress: Callable[[str], None] = lambda _line: None,
+) -> Report:
+    """Look at every host and judge what was found; what is amiss is in the report and raises nothing."""
+    with Fleet({host.name: host for host in head_first(hosts)}) as fleet:
+        found = visit(fleet, wish, progress)
+        situation = situation_of(found, inventory, wish)
+    return judge(situation, only=only, quick=wish.quick)
+
+
+def head_first(hosts: Sequence[Host]) -> list[Host]:
+    """The hosts in the order in which a plan has them; as they are where none may be the head."""
+    try:
+        head = head_of(hosts)
+    except UsageProblem:
+        return list(hosts)
+    return [head, *(host for host in hosts if host is not head)]
