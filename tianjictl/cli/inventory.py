@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tianjictl.cli import completion as complete
+from tianjictl.cli.inventory_import import InventoryCommand, import_inventory
 from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, print_table
 from tianjictl.errors import UsageProblem
@@ -16,7 +17,8 @@ from tianjictl.hosts.reader import load
 if TYPE_CHECKING:
     from tianjictl.hosts.types import Host, Inventory
 
-_ACTIONS = ("list", "show", "trust")
+_ACTIONS = ("list", "show", "trust", "import")
+COMMAND_CLASS = InventoryCommand  #: where the command line looks for it
 _FIELDS = (
     "address", "connection", "port", "user", "key_file", "ssh_words", "connect_timeout_s", "host_keys", "python",
     "network", "max_cores", "reserve_cores", "roles", "workdir", "link", "ports", "mpiexec", "mpi_abi", "labels",
@@ -27,7 +29,9 @@ def inventory(
     action: Annotated[
         str,
         typer.Argument(
-            metavar="[list|show|trust]", help="What to do; list if left out.", autocompletion=complete.inventory_actions
+            metavar="[list|show|trust|import]",
+            help="What to do; list if left out.",
+            autocompletion=complete.inventory_actions,
         ),
     ] = "list",
     host: Annotated[
@@ -42,11 +46,39 @@ def inventory(
     ] = None,
     origin: Annotated[bool, typer.Option("--origin", help="Show where each variable was written.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust new keys without asking.")] = False,
+    slurm: Annotated[
+        str | None,
+        typer.Option("--slurm", metavar="[LIST]", help="import: hosts of cn[01-04,07], or of the job this runs in."),
+    ] = None,
+    hostfile: Annotated[
+        Path | None, typer.Option("--hostfile", metavar="FILE", help="import: hosts of an MPI hostfile, with slots.")
+    ] = None,
+    ssh_config: Annotated[
+        str | None,
+        typer.Option("--ssh-config", metavar="[FILE]", help="import: hosts of an SSH configuration; ~/.ssh/config."),
+    ] = None,
+    match: Annotated[
+        str | None, typer.Option("--match", metavar="GLOB", help="import --ssh-config: only names like this.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="import: a new file; standard output.")
+    ] = None,
     json: Json = False,
 ) -> int:
-    """List the hosts of an inventory, show what is known of them, or trust the SSH keys of those seen first now."""
+    """List the hosts of an inventory, show what is known of them, or trust the SSH keys of those seen first now.
+
+    import makes an inventory of a Slurm list, an MPI hostfile or an SSH configuration.
+    """
     if action not in _ACTIONS:
-        raise UsageProblem(f"no such action: {action}", hint="list, show or trust")
+        raise UsageProblem(f"no such action: {action}", hint="list, show, trust or import")
+    given = [slurm, hostfile, ssh_config, match, output]
+    if action == "import":
+        if host is not None or file is not None or origin or yes:
+            hint = "tianjictl inventory import --slurm 'cn[01-04]' -o FILE"
+            raise UsageProblem("import takes no host, -i, --origin or --yes", hint=hint)
+        return import_inventory(slurm, hostfile, ssh_config, match, output, json=json)
+    if any(value is not None for value in given):
+        raise UsageProblem(f"{action} makes no inventory", hint="tianjictl inventory import --help")
     if action == "list" and (host is not None or origin):
         raise UsageProblem("list takes neither a host nor --origin", hint="tianjictl inventory show HOST --origin")
     found = load(file)
