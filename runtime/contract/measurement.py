@@ -27,8 +27,9 @@ class MeasureRequest(Document):
     sizes: Sizes
     cores: tuple[NonNegativeInt, ...] = Field(min_length=1)  #: CPU numbers it may use
     learner_cores: tuple[PositiveInt, ...] = (1,)  #: numbers of cores to train with, rising
+    other_envs: tuple[PositiveInt, ...] = ()  #: numbers of environments per actor to try besides that of `sizes`
     folder: str  #: an existing folder on the file system that will hold checkpoints
-    seconds: PositiveFloat = 0.8  #: for each measurement, once warm
+    seconds: PositiveFloat = 1.5  #: for an actor, once warm; twice that for a learner
 
 
 class ActorRate(Document):

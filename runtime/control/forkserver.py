@@ -144,7 +144,7 @@ def main(argv: list[str]) -> int:
         more = part.more
     root = Path(message.root)
     mark_process(root.name)  # before the first fork: what it forks shows what it shows
-    _import_for(Plan.model_validate_json(RunPaths(root).plan.read_bytes()))
+    import_for(Plan.model_validate_json(RunPaths(root).plan.read_bytes()))
     run = RunOnNode(
         RunPaths(root), message.node, message.attempt, Path(message.resume_from) if message.resume_from else None
     )
@@ -161,7 +161,7 @@ def _import_heavy() -> None:
     del runtime.assembly
 
 
-def _import_for(plan: Plan) -> None:
+def import_for(plan: Plan) -> None:
     """torch costs over a second and 150 MB: only for networks that it computes, and then once for all components."""
     if engine_of(plan.job.algorithm.network) == "torch":
         import torch

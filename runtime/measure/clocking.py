@@ -6,10 +6,14 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import TypeVar
 
 from runtime.contract.measurement import Spread
 
 WINDOWS = 5
+_LOOK_EVERY_S = 0.002
+_Look = TypeVar("_Look")
 
 
 def spread(values: Iterable[float]) -> Spread:
@@ -32,6 +36,30 @@ def repeated(work: Callable[[], float], seconds: float, *, windows: int = WINDOW
     while len(values) < 2 or (time.perf_counter() - began < seconds and len(values) < 100 * windows):
         values.append(work())
     return spread(values)
+
+
+def windows(
+    look: Callable[[], _Look], position: Callable[[], int], *, window_s: float, most_s: float, count: int = WINDOWS
+) -> list[tuple[_Look, _Look]]:
+    """What `look` says at the beginning and at the end of up to `count` windows, one after the other.
+
+    Each ends where `position` has just moved on, so that slow work is counted in whole pieces. No window begins later
+    than `most_s` after the first, and a standstill of so long ends the last one as it is. At least one is given.
+    """
+    deadline = time.monotonic() + most_s
+    _await_move(position, deadline)
+    looks = [look()]
+    while len(looks) < 2 or (len(looks) <= count and time.monotonic() < deadline):
+        time.sleep(window_s)
+        _await_move(position, deadline)
+        looks.append(look())
+    return list(pairwise(looks))
+
+
+def _await_move(position: Callable[[], int], deadline: float) -> None:
+    before = position()
+    while position() == before and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY_S)
 
 
 def pin(cores: Iterable[int]) -> None:

@@ -1,111 +1,149 @@
-"""`python -m runtime measure JSON`: measures this node and prints a MeasureReport; progress goes to standard error.
-
-A second form, `learner CORES JSON`, measures a learner alone with CORES cores; the first form starts it, because the
-number of BLAS threads is fixed when numpy is loaded.
-"""
+"""`python -m runtime measure JSON`: measures this node and prints a MeasureReport; progress goes to standard error."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from runtime.contract.algorithm import DqnConfig
 from runtime.contract.measurement import (
     ActorRate,
     LearnerRate,
     MeasureProgress,
     MeasureReport,
     MeasureRequest,
-    Spread,
 )
+from runtime.control.forkserver import import_for
 from runtime.envs.errors import EnvError
+from runtime.measure import plans
+from runtime.measure.actors import alone, among_others, crowd_on
 from runtime.measure.bench import Bench
 from runtime.measure.clocking import pin, repeated, spread
+from runtime.measure.groups import Group, GroupRates
 from runtime.measure.machine import Copying, write_mb_per_s
-from runtime.measure.processes import busy_neighbours, with_threads
+from runtime.measure.stage import MeasureError
 
-_MOST_NEIGHBOURS = 7  #: more cores than that disturb each other no further within a few seconds of measuring
-_LEARNER_TIMEOUT_S = 120.0
+_MOST_FEEDING = 8  #: actors; where it would take more, fragments are made up instead
+_MARGIN = 1.15  #: by which those who feed a learner must be faster than it
+_GAIN = 1.05  #: a learner that gains less from twice the cores is saturated
+_ESTIMATE_S = 0.25
 
 
 def main(argv: Sequence[str]) -> int:
     """Exit code 0 with the report on standard output, 2 with `{"error": …}` there for a request that cannot be met."""
+    if len(argv) != 1:
+        return _failed("usage: measure JSON, where JSON is a MeasureRequest")
     try:
-        if len(argv) == 3 and argv[0] == "learner":
-            cores, request = int(argv[1]), MeasureRequest.model_validate_json(argv[2])
-            sys.stdout.write(_learner(request, cores).model_dump_json() + "\n")
-        elif len(argv) == 1:
-            sys.stdout.write(measure(MeasureRequest.model_validate_json(argv[0])).model_dump_json() + "\n")
-        else:
-            return _failed("usage: measure JSON, where JSON is a MeasureRequest")
+        report = measure(MeasureRequest.model_validate_json(argv[0]))
     except (EnvError, ValidationError, OSError) as error:
         return _failed(f"{type(error).__name__}: {error}")
+    except MeasureError as error:
+        return _failed(str(error))
+    sys.stdout.write(report.model_dump_json() + "\n")
     return 0
 
 
 def measure(request: MeasureRequest) -> MeasureReport:
-    """Measure everything; binds this process to the first of the request's cores."""
-    pin(request.cores[:1])
-    neighbours = request.cores[1 : 1 + _MOST_NEIGHBOURS]
-    several = [cores for cores in request.learner_cores if cores > 1]
-    progress = _Progress(total=4 + bool(neighbours) + len(several))
-    bench = Bench(request)
-    progress.next("an actor alone on a core")
-    actors = [_actor(request, bench, 0)]
-    if neighbours:
-        progress.next(f"an actor beside {len(neighbours)} busy cores")
-        with busy_neighbours(neighbours, lambda: Bench(request).actor_steps_per_s):
-            actors.append(_actor(request, bench, len(neighbours)))
-    progress.next("a learner and its buffer")
-    learner, buffer = _group(request, bench)
-    bench.close()
-    learners = [LearnerRate(cores=1, samples_per_s=learner)]
-    for cores in several:
-        progress.next(f"a learner on {cores} cores")
-        out = with_threads(("learner", str(cores), request.model_dump_json()), cores, timeout_s=_LEARNER_TIMEOUT_S)
-        learners.append(LearnerRate.model_validate_json(out))
+    """Measure everything. Who steers it floats over the request's cores, and sleeps most of the time."""
+    pin(request.cores)
+    import_for(plans.small_plan(request, learner=request.cores, buffer=request.cores, actors=()))
+    progress = _Progress(total=4 + len(request.learner_cores) + (len(request.cores) > 1) + len(request.other_envs))
+    actors = list(_actors(request, progress))
+    progress.next("a learner and its buffer by turns")
+    samples_per_s, receive_s = _by_turns(request)
+    trials = list(_learners(request, progress, actors[-1 - len(request.other_envs)], samples_per_s))
     progress.next("copying memory")
     copying = repeated(Copying().mb_per_s, request.seconds / 4)
     progress.next("writing a checkpoint")
     writing = repeated(lambda: write_mb_per_s(Path(request.folder)), request.seconds / 4)
     return MeasureReport(
         actors=tuple(actors),
-        learners=tuple(learners),
+        learners=tuple(trial.learner for trial in trials),
         fragment_samples=request.sizes.fragment_samples,
-        buffer_s_per_fragment=buffer,
+        buffer_s_per_fragment=spread([max(receive_s, trials[0].receive_s)]),
+        buffer_cpu_s_per_fragment=trials[0].buffer_cpu_s,
         memcpy_mb_per_s=copying,
         checkpoint_mb_per_s=writing,
     )
 
 
-def _actor(request: MeasureRequest, bench: Bench, neighbours: int) -> ActorRate:
-    rate = repeated(bench.actor_steps_per_s, request.seconds)
-    return ActorRate(num_envs=request.sizes.num_envs, busy_neighbours=neighbours, steps_per_s=rate)
+def _actors(request: MeasureRequest, progress: _Progress) -> Iterator[ActorRate]:
+    """Alone, beside as much work as a run has, and so with other numbers of environments."""
+    progress.next("an actor alone")
+    yield alone(request, request.seconds / 2)
+    if len(request.cores) > 1:
+        progress.next(f"an actor beside {len(request.cores) - 1} busy core(s)")
+        yield among_others(request, request.seconds)
+    for num_envs in request.other_envs:
+        progress.next(f"an actor with {num_envs} environments")
+        sizes = request.sizes.model_copy(update={"num_envs": num_envs})
+        measured = among_others if len(request.cores) > 1 else alone
+        yield measured(request, request.seconds / 2, sizes)
 
 
-def _group(request: MeasureRequest, bench: Bench) -> tuple[Spread, Spread]:
-    """Samples per second of the learner, seconds per fragment of the buffer."""
-    buffer: list[float] = []
+def _by_turns(request: MeasureRequest) -> tuple[float, float]:
+    """Samples per second of a learner on one core, and seconds per fragment of its buffer; neither waits."""
+    pin(request.cores[:1])
+    bench = Bench(request)
+    receive: list[float] = []
 
     def learner() -> float:
         samples_per_s, fragment_s = bench.batch_costs()
-        buffer.append(fragment_s)
+        receive.append(fragment_s)
         return samples_per_s
 
-    rate = repeated(learner, request.seconds)
-    return rate, spread(buffer[1:] or buffer)
-
-
-def _learner(request: MeasureRequest, cores: int) -> LearnerRate:
-    pin(request.cores[-cores:])
-    bench = Bench(request)
-    rate, _ = _group(request, bench)
+    rate = repeated(learner, _ESTIMATE_S)
     bench.close()
-    return LearnerRate(cores=cores, samples_per_s=rate)
+    pin(request.cores)
+    return rate.median, spread(receive[1:] or receive).median
+
+
+def _learners(
+    request: MeasureRequest, progress: _Progress, actor: ActorRate, samples_per_s: float
+) -> Iterator[GroupRates]:
+    """With a rising number of cores, until more of them bring nothing more."""
+    best = 0.0
+    for cores in request.learner_cores:
+        progress.next(f"a learner on {cores} core(s), its buffer and what feeds it")
+        rates = _learner(request, cores, actor, samples_per_s * cores)
+        yield rates
+        if rates.learner.samples_per_s.median < _GAIN * best:
+            return
+        best = max(best, rates.learner.samples_per_s.median)
+
+
+def _learner(request: MeasureRequest, cores: int, actor: ActorRate, expected: float) -> GroupRates:
+    """One trial, fed by actors if these are fast enough; cores that are not needed for that have actors, too."""
+    own, others = request.cores[:cores], request.cores[cores:]
+    if not others:
+        return _crowded(request, own)
+    algorithm = request.job.algorithm
+    per_step = algorithm.samples_per_insert if isinstance(algorithm, DqnConfig) else 1.0
+    wanted = -int(-_MARGIN * expected // (per_step * actor.steps_per_s.median))
+    feeding = wanted if wanted <= min(_MOST_FEEDING, len(others)) else 0
+    idle = others[max(1, feeding) :]
+    with crowd_on(request, idle, taker=others):
+        with Group(request, own, others[: max(1, feeding)], actors=feeding) as group:
+            rates = group.rates(2 * request.seconds)
+        if not rates.starved:
+            return rates
+        with Group(request, own, others[:1], actors=0) as group:
+            return group.rates(request.seconds)
+
+
+def _crowded(request: MeasureRequest, cores: Sequence[int]) -> GroupRates:
+    """Nobody has a core left: all of it shares them, and the learner's own time is what counts."""
+    with Group(request, cores, cores, actors=0) as group:
+        rates = group.rates(2 * request.seconds)
+    cost = rates.learner.cpu_s_per_sample
+    assert cost is not None
+    alone = [len(cores) / max(seconds, 1e-12) for seconds in (cost.median, cost.low, cost.high)]
+    return rates._replace(learner=LearnerRate(cores=len(cores), samples_per_s=spread(alone), cpu_s_per_sample=cost))
 
 
 class _Progress:

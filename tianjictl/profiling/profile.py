@@ -35,6 +35,9 @@ _COST_FREE = {
 }
 
 
+_METHOD = 2  #: of measuring: what an older one gave means something else
+
+
 class HostProfile(Document):
     """One host: its facts, and its rates for the profiled job."""
 
@@ -72,6 +75,7 @@ def profile_key(facts: HostFacts, job: Job, sizes: Sizes) -> str:
             "algorithm": algorithm,
             "batch": job.training.batch_size,
             "fragment": [sizes.rollout, sizes.num_envs],
+            "method": _METHOD,
         }
     )
 

@@ -1,0 +1,154 @@
+"""An actor as a run has it, whose fragments are taken at once: how fast it is, and what a step costs of a core."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from runtime import wiring as names
+from runtime.contract.measurement import ActorRate
+from runtime.measure import plans
+from runtime.measure.clocking import spread, windows
+from runtime.measure.groups import Group
+from runtime.measure.hands import UNWRITTEN, drain, ring_end
+from runtime.measure.stage import MeasureError, Stage
+from runtime.memory.ring import SLOT_HEADER_BYTES, Consumer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runtime.contract.measurement import MeasureRequest
+    from runtime.contract.plan import Sizes
+
+_MEASURED = plans.actor(0)
+_FIRST_STEP_WITHIN_S = 60.0
+_MOST_S = 3.0  #: for one actor whose steps are slow
+_MOST_CROWD = 127  #: more actors than that disturb each other no further
+
+
+class _Look(NamedTuple):
+    at: float  #: on its own clock, which stands still while a stranger has the core
+    steps: float
+    cpu_s: float
+
+
+class Crowd:
+    """Actors that produce as fast as they can into rings that never fill. The first of them can be measured."""
+
+    def __init__(self, request: MeasureRequest, cores: Sequence[int], taker: Sequence[int], sizes: Sizes | None = None):
+        """One actor on each of `cores`; who takes their fragments runs on `taker`."""
+        self._sizes = sizes or request.sizes
+        plan = plans.small_plan(
+            request, learner=request.cores, buffer=request.cores, actors=[(core,) for core in cores], sizes=sizes
+        )
+        self.stage = Stage(plan, Path(request.folder))
+        self.actors = [plans.actor(index) for index in range(len(cores))]
+        # Its first policy is all that is needed of a learner: made here, as it computes nothing.
+        self._learner = self.stage.assembly.build(plans.LEARNER, 1)
+        self._learner.start()
+        rings = [names.fragments_ring(name) for name in self.actors]
+        self.stage.beside("taker", taker, lambda: drain([self._consumer(ring) for ring in rings]))
+        self.stage.start(*self.actors)
+
+    def _consumer(self, ring: str) -> Consumer:
+        return ring_end(Consumer, self.stage.assembly, self.stage.resources, ring)
+
+    def wait(self) -> None:
+        """Until every actor has made a step. MeasureError where that does not come about."""
+        for name in self.actors:
+            if not self.stage.wait_for(partial(self._begun, name), _FIRST_STEP_WITHIN_S):
+                raise MeasureError(f"{name} made no step within {_FIRST_STEP_WITHIN_S:.0f} s")
+
+    def rate(self, seconds: float, busy_neighbours: int) -> ActorRate:
+        """Of the first actor, over about so many seconds."""
+        stage, name = self.stage, _MEASURED
+        stage.wait_for(lambda: stage.count(name, "fragments") > 0, seconds / 2)  # the first one is slower
+        pairs = windows(
+            lambda: _Look(time.perf_counter() - stage.stolen_s(name), self._steps(name), stage.cpu_s(name)),
+            lambda: self._position(name),
+            window_s=seconds / 5,
+            most_s=max(_MOST_S, seconds),
+        )
+        stage.look_after()
+        moved = [(a, b) for a, b in pairs if b.steps > a.steps]
+        if not moved:
+            raise MeasureError(f"an actor made no step within {_MOST_S:.0f} s")
+        return ActorRate(
+            num_envs=self._sizes.num_envs,
+            busy_neighbours=busy_neighbours,
+            steps_per_s=spread((b.steps - a.steps) / (b.at - a.at) for a, b in moved),
+            cpu_s_per_step=spread((b.cpu_s - a.cpu_s) / (b.steps - a.steps) for a, b in moved),
+        )
+
+    def _begun(self, name: str) -> bool:
+        return self._position(name) > 0
+
+    def _position(self, name: str) -> int:
+        """Vector steps made so far, those of a fragment that is not full included."""
+        spec = self.stage.assembly.wiring.rings[names.fragments_ring(name)]
+        segment = self.stage.resources.segment(spec.name)
+        while True:
+            full = self.stage.ledger(name).committed
+            version = spec.layout.views(segment.memory, spec.slot_at(full) + SLOT_HEADER_BYTES)["version"]
+            begun = int(np.count_nonzero(version != UNWRITTEN))
+            if self.stage.ledger(name).committed == full:
+                return full * self._sizes.rollout + min(begun, self._sizes.rollout - 1)
+
+    def _steps(self, name: str) -> float:
+        """Steps of single environments so far; of a fragment that is not full by the share of valid cells so far."""
+        position = self._position(name)
+        ledger = self.stage.ledger(name)
+        full = ledger.committed * self._sizes.fragment_samples
+        valid = ledger.produced / full if full else 1.0
+        return position * self._sizes.num_envs * valid
+
+    def __enter__(self) -> Crowd:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stage.close()
+        self._learner.stop()
+
+
+def alone(request: MeasureRequest, seconds: float, sizes: Sizes | None = None) -> ActorRate:
+    """One actor on the last core, and nobody else at work."""
+    with Crowd(request, request.cores[-1:], _taker(request), sizes) as crowd:
+        crowd.wait()
+        return crowd.rate(seconds, 0)
+
+
+def among_others(request: MeasureRequest, seconds: float, sizes: Sizes | None = None) -> ActorRate:
+    """One actor on the last core, a learner at work on the first, actors on all that are between."""
+    with ExitStack() as stack:
+        crowd = stack.enter_context(Crowd(request, request.cores[-1:], _taker(request), sizes))
+        stack.enter_context(busy(request, request.cores[:-1]))
+        crowd.wait()
+        return crowd.rate(seconds, len(request.cores) - 1)
+
+
+@contextmanager
+def busy(request: MeasureRequest, cores: Sequence[int]) -> Iterator[None]:
+    """Keep cores as busy as a run would: a group that trains on the first, and an actor on each of the others."""
+    with Group.on_one_core(request, cores[0]) as group, crowd_on(request, cores[1:], cores):
+        group.wait()
+        yield
+
+
+@contextmanager
+def crowd_on(request: MeasureRequest, cores: Sequence[int], taker: Sequence[int]) -> Iterator[None]:
+    """An actor at work on each of `cores`, of which there may be none."""
+    if not cores:
+        yield
+        return
+    with Crowd(request, cores[:_MOST_CROWD], taker) as crowd:
+        crowd.wait()
+        yield
+
+
+def _taker(request: MeasureRequest) -> tuple[int, ...]:
+    return request.cores[:-1] or request.cores
