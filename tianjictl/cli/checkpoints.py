@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from runtime.contract.operator import CheckpointRequest
 from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Json, OptionalRun, Yes, confirm, parse_seconds
 from tianjictl.cli.output import emit_json, note, print_table, say
 from tianjictl.cli.progress import Progress
-from tianjictl.cli.screen import duration, size
-from tianjictl.errors import CheckpointProblem, TimedOut, UsageProblem
-from tianjictl.runs.access import head_place
+from tianjictl.errors import CheckpointProblem, UsageProblem
+from tianjictl.runs.checkpointing import write_checkpoint
 from tianjictl.runs.checkpoints import CheckpointView, list_checkpoints, prune_checkpoints, verify_checkpoints
-from tianjictl.runs.client import changed_at, clock_of, observe, request
 from tianjictl.runs.registry import Run, find_run
 from tianjictl.runs.settings import plan_of
+from tianjictl.runs.words import duration, size
 
 _ACTIONS = ("list", "verify", "prune")
-_LOOK_EVERY_S = 0.1
-_CLOCK_GRAIN_S = 0.1  #: file times are coarser than the clock
 
 
 def checkpoint(
@@ -34,58 +28,13 @@ def checkpoint(
     """Write a checkpoint now and wait until it is complete."""
     found = find_run(run)
     limit_s = parse_seconds(timeout, "--timeout")
-    began = time.monotonic()
     with Progress("asking for a checkpoint") as progress:
-        _refuse_if_over(found)
-        asked_at = clock_of(found)
-        answer = request(found, CheckpointRequest(), timeout_s=min(limit_s, 10.0))
-        if not isinstance(answer, dict) or not isinstance(answer.get("step"), int):
-            raise CheckpointProblem(f"the coordinator answered {answer!r} instead of a step")
-        step = answer["step"]
-        progress(f"writing checkpoint {step}")
-        made = _wait_for(found, step, asked_at, began + limit_s)
-    data = {"run_id": found.run_id, "step": step, "path": made, "seconds": time.monotonic() - began}
+        made = write_checkpoint(found, limit_s, progress)
+    data = {"run_id": found.run_id, "step": made.step, "path": made.path, "seconds": made.seconds}
     if json:
         emit_json("checkpoint", data)
     else:
-        say(f"wrote checkpoint {step:,} of {found.run_id} in {duration(time.monotonic() - began)}: {made}")
-
-
-def _refuse_if_over(run: Run) -> None:
-    """A run that has ended cannot write; what it has written is still there."""
-    picture = observe(run)
-    if picture.ended:
-        raise CheckpointProblem(
-            f"{run.run_id} is not running ({picture.view.state}: {picture.view.reason}): it can write no checkpoint",
-            hint=f"tianjictl checkpoints {run.run_id} lists those it has",
-        )
-
-
-def _wait_for(run: Run, step: int, asked_at: float, deadline: float) -> str:
-    """The folder of the checkpoint once it is whole; its name appears by a rename, so it is never there by half.
-
-    A folder of the same step from before `asked_at` (seconds since the epoch) is of an earlier attempt.
-    """
-    folder = run.paths.checkpoints / f"step-{step:012d}"
-    while not _is_there(run, folder, asked_at):
-        picture = observe(run)
-        if picture.ended and not _is_there(run, folder, asked_at):
-            raise CheckpointProblem(f"the run ended before checkpoint {step} was complete: {picture.view.reason}")
-        failed = [
-            event for event in picture.view.events if event.kind == "checkpoint.failed" and str(step) in event.message
-        ]
-        if failed:
-            raise CheckpointProblem(failed[-1].message, hint=f"tianjictl events {run.run_id}")
-        if time.monotonic() > deadline:
-            raise TimedOut(f"checkpoint {step} is not complete yet", hint=f"tianjictl checkpoints {run.run_id}")
-        time.sleep(_LOOK_EVERY_S)
-    place = head_place(run)
-    return str(folder) if place is None else f"{place.node.name}:{place.node.folder}/checkpoints/{folder.name}"
-
-
-def _is_there(run: Run, folder: Path, asked_at: float) -> bool:
-    written = changed_at(run, folder / "manifest.json")
-    return written is not None and written >= asked_at - _CLOCK_GRAIN_S
+        say(f"wrote checkpoint {made.step:,} of {found.run_id} in {duration(made.seconds)}: {made.path}")
 
 
 def checkpoints(

@@ -7,17 +7,16 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
-from runtime.contract.view import Event
 from tianjictl.cli.keys import keyboard
 from tianjictl.cli.options import Json, OptionalRun
 from tianjictl.cli.output import emit_json, note, safe
-from tianjictl.runs.client import observe, read_from
-from tianjictl.runs.registry import Run, find_run
+from tianjictl.runs.client import observe
+from tianjictl.runs.event_log import EventLog
+from tianjictl.runs.registry import find_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from runtime.contract.view import Event
 
 _LOOK_EVERY_S = 0.2
 
@@ -55,28 +54,6 @@ def events(
             sys.stdout.flush()
             if ended or keys.key(_LOOK_EVERY_S) == "q":
                 return
-
-
-class EventLog:
-    """Reads a run's event log as it grows; a half-written last line waits for its end."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._position = 0
-        self.unreadable = 0  #: lines that are no event
-
-    def more(self) -> Iterator[Event]:
-        """The events that came since the last call."""
-        data = read_from(self._run, self._run.paths.events, self._position)
-        if data is None:
-            return
-        whole = data[: data.rfind(b"\n") + 1]
-        self._position += len(whole)
-        for line in whole.splitlines():
-            try:
-                yield Event.model_validate_json(line)
-            except ValidationError:
-                self.unreadable += 1
 
 
 def event_line(event: Event) -> str:

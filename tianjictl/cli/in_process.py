@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from runtime.contract.run_mark import RUN_ID_VARIABLE
 from runtime.contract.states import RunState
 from tianjictl.cli.output import emit_json, note, say
-from tianjictl.cli.screen import number
 from tianjictl.errors import Interrupted, TianjiError, TrainingFailed
 from tianjictl.launching.stop_report import note_the_end
+from tianjictl.runs.words import number
 
 if TYPE_CHECKING:
     from runtime.contract.plan import Plan

@@ -50,8 +50,8 @@ def read_plan(path: Path) -> Plan:
 def show(plan: Plan, name: str | None, *, json: bool) -> int:
     """What would be started, without starting it."""
     from tianjictl.cli.output import print_table
-    from tianjictl.cli.screen import cores
     from tianjictl.launching.folder import bytes_needed
+    from tianjictl.runs.words import cores
 
     if json:
         data = {"plan": plan.model_dump(mode="json"), "name": name or plan.job.name, "bytes_needed": bytes_needed(plan)}

@@ -35,6 +35,7 @@ COMMANDS: dict[str, Entry] = {
     "launch": Entry("launch", "launch", "Start a training and attach to it."),
     "attach": Entry("attach", "attach", "Follow a running training; Ctrl-C twice stops it, d detaches."),
     "status": Entry("status", "status", "One screen on a run; --watch keeps it live."),
+    "top": Entry("top", "top", "The terminal UI of a run: watch it, scale it, stop it."),
     "logs": Entry("logs", "logs", "What the components of a run wrote, across attempts."),
     "events": Entry("events", "events", "What happened to a run, and why."),
     "runs": Entry("runs", "runs", "History of runs."),

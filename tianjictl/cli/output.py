@@ -19,6 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tianjictl.runs.words import in_ascii, visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,20 +29,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _PIPE_WIDTH = 100_000  #: nothing is wrapped or cut where a program reads
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
-_ASCII = str.maketrans(
-    {
-        "\N{RIGHTWARDS ARROW}": "->",
-        "\N{MIDDLE DOT}": "-",
-        "\N{HORIZONTAL ELLIPSIS}": "...",
-        "\N{MULTIPLICATION SIGN}": "x",
-        "\N{LESS-THAN OR EQUAL TO}": "<=",
-        "\N{GREATER-THAN OR EQUAL TO}": ">=",
-        "\N{EN DASH}": "-",
-        "\N{CHECK MARK}": "ok",
-        "\N{BALLOT X}": "x",
-    }
-)
 
 
 def out() -> Console:
@@ -85,10 +73,8 @@ def ascii_only(stream: TextIO) -> bool:
 
 def safe(text: object, stream: TextIO | None = None) -> str:
     """`text` fit for `stream` (standard output if none): no control characters, ASCII where only that can be shown."""
-    shown = str(text).translate(_CONTROL)
-    if ascii_only(stream or sys.stdout):
-        shown = shown.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
-    return shown
+    shown = visible(str(text))
+    return in_ascii(shown) if ascii_only(stream or sys.stdout) else shown
 
 
 def say(text: object = "", *, style: str = "") -> None:

@@ -10,11 +10,12 @@ from rich.text import Text
 
 from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, print_table
-from tianjictl.cli.screen import STATE_STYLE, duration, number
+from tianjictl.cli.screen import STATE_STYLE
 from tianjictl.remote.fanout import Err, fan_out
 from tianjictl.runs.access import head_place
 from tianjictl.runs.client import Picture, blank_view, judge, observe, stored_view
 from tianjictl.runs.registry import Run, list_runs
+from tianjictl.runs.words import duration, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,31 +6,28 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
-from runtime.contract.operator import Difference, ScaleRequest
+from runtime.contract.operator import ScaleRequest
 from runtime.contract.shape import Shape
-from runtime.contract.states import RunState
 from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Inventory, Json, Yes, confirm
 from tianjictl.cli.output import emit_json, note, say
 from tianjictl.cli.progress import Progress
-from tianjictl.cli.screen import duration
-from tianjictl.errors import TianjiError, TimedOut, TrainingFailed, UsageProblem
-from tianjictl.runs.client import observe, request
+from tianjictl.errors import TianjiError, UsageProblem
+from tianjictl.runs.client import observe
 from tianjictl.runs.registry import find_run
+from tianjictl.runs.scaling import ask_difference, changes, difference_lines, wait_until_scaled
+from tianjictl.runs.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runtime.contract.operator import Difference
     from runtime.contract.plan import HostPlan
-    from runtime.contract.view import RunView
     from tianjictl.hosts.types import Inventory as Hosts
     from tianjictl.runs.registry import Run
 
 _PRESENT_WITHIN_S = 60.0
-_LOOK_EVERY_S = 0.1
-_ANSWER_WITHIN_S = 10.0  #: the plan is worked out, written down and sent before the answer
 
 
 def scale(
@@ -75,33 +72,24 @@ def scale(
     _refuse_if_over(found, shape)
     with Progress("asking what would change") as progress:
         joining = _prepared(found, hosts, added, progress, dry_run=True)
-        shown = _ask(found, ScaleRequest(shape=shape, add=joining, remove=removed, dry_run=True))
+        shown = ask_difference(found, ScaleRequest(shape=shape, add=joining, remove=removed, dry_run=True))
     returning = tuple(name for name in added if name not in shown.hosts_added)
     if not json:
         _show(shown, returning)
-    if dry_run or not (_changes(shown) or returning):
+    if dry_run or not (changes(shown) or returning):
         return _tell(found, shown, 0.0, applied=False, json=json)
     confirm(_question(found, shown, returning), yes=yes)
     began = time.monotonic()
     with Progress("scaling") as progress:
         joining = _prepared(found, hosts, added, progress, dry_run=False)
-        made = _ask(found, ScaleRequest(shape=shape, add=joining, remove=removed))
+        made = ask_difference(found, ScaleRequest(shape=shape, add=joining, remove=removed))
         if (made.starts, made.leaves) != (shown.starts, shown.leaves):
             progress.keep("the run has changed since: this is what is being done")
             for line in difference_lines(made):
                 progress.keep(line)
         _start(found, added, made, progress)
-        _wait(found, made, returning, began + _PRESENT_WITHIN_S, progress)
+        wait_until_scaled(found, made, returning, _PRESENT_WITHIN_S, progress)
     return _tell(found, made, time.monotonic() - began, applied=True, json=json)
-
-
-def difference_lines(change: Difference) -> list[str]:
-    """The difference as people read it: a line for each component and host, `+` joins, `-` leaves, `~` stays."""
-    lines = [f"+ host {name}" for name in change.hosts_added]
-    lines += [f"+ {name}" for name in change.starts]
-    lines += [f"- {name}" for name in change.leaves]
-    lines += [f"- host {name}" for name in change.hosts_left]
-    return [*lines, f"~ {change.stays} components go on where they are"]
 
 
 def _check(shape: str | None, added: tuple[str, ...], removed: tuple[str, ...]) -> None:
@@ -148,21 +136,6 @@ def _prepared(
     return add_nodes(run, hosts, names, progress, dry_run=dry_run)
 
 
-def _ask(run: Run, wanted: ScaleRequest) -> Difference:
-    answer = request(run, wanted, timeout_s=_ANSWER_WITHIN_S)
-    try:
-        return Difference.model_validate(answer)
-    except ValidationError as error:
-        raise TianjiError(
-            f"the coordinator of {run.run_id} does not say what would change; it may be of an older version"
-        ) from error
-
-
-def _changes(change: Difference) -> bool:
-    parts = (change.starts, change.leaves, change.hosts_added, change.hosts_left)
-    return any(parts) or change.shape_before != change.shape_after
-
-
 def _show(change: Difference, returning: tuple[str, ...]) -> None:
     say(f"{change.shape_before} → {change.shape_after}")
     for line in [*(f"+ host {name}, back with what it ran" for name in returning), *difference_lines(change)]:
@@ -189,56 +162,10 @@ def _start(run: Run, names: tuple[str, ...], change: Difference, progress: Calla
 
 def _question(run: Run, change: Difference, returning: tuple[str, ...]) -> str:
     back = f"bring {', '.join(returning)} back into {run.run_id}" if returning else ""
-    if not _changes(change):
+    if not changes(change):
         return f"{back.capitalize()}?"
     scaled = f"Scale {run.run_id} from {change.shape_before} to {change.shape_after}"
     return f"{scaled}, and {back}?" if back else f"{scaled}?"
-
-
-def _wait(
-    run: Run, change: Difference, returning: tuple[str, ...], deadline: float, progress: Callable[[str], None]
-) -> None:
-    """Until everybody who joins works and everybody who leaves is gone; TimedOut names who is not."""
-    told = ""
-    while True:
-        picture = observe(run)
-        view = picture.view
-        if picture.ended:
-            if view.state is RunState.COMPLETED:
-                progress(f"{run.run_id} has completed meanwhile: {view.reason}")
-                return
-            raise TrainingFailed(f"{run.run_id} {view.state} while it was scaled: {view.reason}")
-        left = _missing(view, change) + _not_back(view, returning)
-        if picture.live and not left:
-            return
-        if time.monotonic() > deadline:
-            raise TimedOut(
-                f"not as wanted after {_PRESENT_WITHIN_S:g} s: {', '.join(left) or picture.problem or view.reason}",
-                hint=f"tianjictl status {run.run_id}; tianjictl logs {run.run_id}",
-            )
-        now = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
-        if now != told:
-            progress(f"waiting for {now or picture.problem or 'an answer'}")
-            told = now
-        time.sleep(_LOOK_EVERY_S)
-
-
-def _missing(view: RunView, change: Difference) -> list[str]:
-    """Who is not yet as the change wants them."""
-    states = {component.name: component.state.value for component in view.components}
-    wanted = [line.partition(" on ")[0] for line in change.starts]
-    leaving = [line.partition(" on ")[0] for line in change.leaves]
-    waiting = [f"{name} ({states.get(name, 'not there')})" for name in wanted if states.get(name) != "running"]
-    return waiting + [f"{name} (to leave, {states[name]})" for name in leaving if name in states]
-
-
-def _not_back(view: RunView, returning: tuple[str, ...]) -> list[str]:
-    """Hosts that do not take part again yet. What runs on one that has begun anew has names of its own."""
-    states = {host.name: host.state for host in view.hosts}
-    silent = [f"{name} ({states.get(name, 'not there')})" for name in returning if states.get(name) != "connected"]
-    if silent or not returning or view.state is RunState.RUNNING:
-        return silent
-    return [f"the run to be whole ({view.reason})"]
 
 
 def _say_who_is_lost(run: Run) -> None:
@@ -256,5 +183,5 @@ def _tell(run: Run, change: Difference, seconds: float, *, applied: bool, json: 
         say(f"{run.run_id} is {change.shape_after} after {duration(seconds)}")
         _say_who_is_lost(run)
     else:
-        say("nothing was changed" if _changes(change) else f"{run.run_id} is as wanted already")
+        say("nothing was changed" if changes(change) else f"{run.run_id} is as wanted already")
     return 0

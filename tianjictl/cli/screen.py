@@ -10,6 +10,7 @@ from rich.text import Text
 
 from runtime.contract.states import ComponentState, RunState
 from tianjictl.cli.output import safe, table
+from tianjictl.runs.words import age, cores, duration, milliseconds, number, rate, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,7 +192,8 @@ def _bottleneck(view: RunView) -> str:
         return f"{found.side}: {found.advice}"
     if found.t_sp_s is None or found.t_rv_s is None:
         return found.side
-    return f"{found.side}: T_sp {_short(found.t_sp_s)}, T_rv {_short(found.t_rv_s)} for each of {found.n_actors} actors"
+    times = f"T_sp {milliseconds(found.t_sp_s)}, T_rv {milliseconds(found.t_rv_s)}"
+    return f"{found.side}: {times} for each of {found.n_actors} actors"
 
 
 def _checkpoint(picture: Picture) -> str:
@@ -235,53 +237,3 @@ def _components(view: RunView, width: int) -> Table:
     left = ("component", "state", "host", "cores", "reason")
     right = [index for index, header in enumerate(columns) if header not in left]
     return table(list(columns), list(zip(*columns.values(), strict=True)), right=right)
-
-
-def cores(numbers: tuple[int, ...]) -> str:
-    """CPU numbers as ranges: `0-3,8`."""
-    parts: list[list[int]] = []
-    for cpu in sorted(numbers):
-        if parts and cpu == parts[-1][1] + 1:
-            parts[-1][1] = cpu
-        else:
-            parts.append([cpu, cpu])
-    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts) or "-"
-
-
-def number(value: float | None) -> str:
-    """A return for people; `-` where there is none."""
-    return "-" if value is None else f"{value:.1f}"
-
-
-def rate(value: float | None) -> str:
-    """A rate for people, three digits where it is small."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def size(value: int | None) -> str:
-    """Bytes for people."""
-    if value is None:
-        return "-"
-    return f"{value / 2**20:,.0f} MiB" if value >= 1 << 20 else f"{value / 2**10:,.0f} KiB"
-
-
-def duration(value: float) -> str:
-    """Seconds for people: `8.2 s`, `3 min 05 s`, `2 h 10 min`."""
-    if value < 60:
-        return f"{value:.1f} s"
-    if value < 3600:
-        return f"{int(value // 60)} min {int(value % 60):02} s"
-    if value < 172_800:
-        return f"{int(value // 3600)} h {int(value % 3600 // 60):02} min"
-    return f"{int(value // 86_400)} days"
-
-
-def age(value: float) -> str:
-    """How long ago."""
-    return f"{duration(value)} ago"
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value * 1e3:.3g} ms"

@@ -9,7 +9,6 @@ import typer
 from tianjictl.cli.options import Json, OptionalRun, Yes, confirm, parse_seconds
 from tianjictl.cli.output import emit_json, say
 from tianjictl.cli.progress import Progress
-from tianjictl.cli.screen import duration
 from tianjictl.errors import Finding, TimedOut, Unreachable
 from tianjictl.launching.stop_report import StopReport
 from tianjictl.launching.stopping import stop_run
@@ -17,6 +16,7 @@ from tianjictl.runs.client import observe
 from tianjictl.runs.processes import everything_of
 from tianjictl.runs.registry import Run, find_run
 from tianjictl.runs.settings import stop_grace_s
+from tianjictl.runs.words import duration
 
 
 def stop(

@@ -1,42 +1,42 @@
-"""`status --watch`: the same screen, kept live. A viewer and nothing more: leaving it changes nothing."""
+"""`status --watch` and `top`: the terminal UI, or plain lines and JSON where no person looks on.
+
+A viewer and nothing more: leaving it changes nothing.
+"""
 
 from __future__ import annotations
 
 import json as json_module
 import sys
-from datetime import UTC, datetime
-
-from rich.console import Group
 
 from tianjictl.cli.keys import keyboard
-from tianjictl.cli.output import envelope, is_terminal, live, note, out, say
-from tianjictl.cli.screen import fitting, progress_line
+from tianjictl.cli.output import envelope, is_terminal, note, say
+from tianjictl.cli.screen import progress_line
 from tianjictl.cli.status_json import stale_warning, status_data
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import Run
 
-_REFRESH_S = 0.5
+REFRESH_S = 0.5
 _LINE_EVERY_S = 2.0
 
 
-def watch_run(run: Run, *, json: bool) -> Picture:
-    """Show the run until it ends or the viewer leaves; returns the last picture shown."""
+def watch_run(
+    run: Run,
+    *,
+    json: bool = False,
+    read_only: bool = False,
+    mouse: bool = False,
+    period_s: float = REFRESH_S,
+    ascii_only: bool = False,
+) -> Picture:
+    """Show the run until the viewer leaves, or, where no person looks on, until it ends; returns the last picture."""
     if json:
         return _stream(run)
-    if not is_terminal(sys.stdout):
+    if not all(is_terminal(stream) for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return _lines(run)
-    picture = observe(run)
-    try:
-        with keyboard() as keys, live(out(), screen=True) as shown:
-            while True:
-                clock = f"{datetime.now(UTC).astimezone():%H:%M:%S}  q leaves, training goes on"
-                shown.update(Group(*fitting(picture, shown.console, clock)), refresh=True)
-                if picture.ended or keys.key(_REFRESH_S) in ("q", "d", "\x1b"):
-                    break
-                picture = observe(run)
-    except KeyboardInterrupt:
-        pass  # one more way of leaving: nothing hangs on a viewer
-    note("training goes on" if not picture.ended else f"{picture.view.state}: {picture.view.reason}")
+    from tianjictl.tui.start import leaving_words, view_run
+
+    picture = view_run(run, read_only=read_only, mouse=mouse, period_s=period_s, ascii_only=ascii_only)
+    note(leaving_words(picture))
     return picture
 
 

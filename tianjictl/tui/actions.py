@@ -1,0 +1,81 @@
+"""What a person may do to the run from the screen: the same as the commands do, through the same functions."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from runtime.contract.operator import ScaleRequest
+from runtime.contract.shape import Shape
+from tianjictl.errors import TianjiError, UsageProblem
+from tianjictl.runs.checkpointing import write_checkpoint
+from tianjictl.runs.scaling import ask_difference, wait_until_scaled
+from tianjictl.runs.settings import stop_grace_s
+from tianjictl.runs.words import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime.contract.operator import Difference
+    from tianjictl.runs.registry import Run
+
+_CHECKPOINT_WITHIN_S = 120.0
+_SCALED_WITHIN_S = 60.0
+
+
+class Actions(Protocol):
+    """Each takes its time, tells its steps to `progress`, returns a sentence, and raises TianjiError where it fails."""
+
+    def checkpoint(self, progress: Callable[[str], None]) -> str:
+        """Write a checkpoint and wait until it is whole."""
+        ...
+
+    def difference(self, shape: str) -> Difference:
+        """What another shape would change; nothing changes."""
+        ...
+
+    def scale(self, shape: str, progress: Callable[[str], None]) -> str:
+        """Change the shape and wait until it is so."""
+        ...
+
+    def stop(self, progress: Callable[[str], None]) -> str:
+        """Stop the run with a last checkpoint, and see that nothing is left."""
+        ...
+
+
+class RunActions:
+    """The actions on a real run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def checkpoint(self, progress: Callable[[str], None]) -> str:
+        """As `tianjictl checkpoint`."""
+        made = write_checkpoint(self._run, _CHECKPOINT_WITHIN_S, progress)
+        return f"wrote checkpoint {made.step:,} in {duration(made.seconds)}"
+
+    def difference(self, shape: str) -> Difference:
+        """As `tianjictl scale --dry-run`."""
+        try:
+            Shape.parse(shape)
+        except ValueError as error:
+            raise UsageProblem(str(error)) from error
+        return ask_difference(self._run, ScaleRequest(shape=shape, dry_run=True))
+
+    def scale(self, shape: str, progress: Callable[[str], None]) -> str:
+        """As `tianjictl scale`."""
+        began = time.monotonic()
+        made = ask_difference(self._run, ScaleRequest(shape=shape))
+        wait_until_scaled(self._run, made, (), _SCALED_WITHIN_S, progress)
+        return f"it is {made.shape_after} after {duration(time.monotonic() - began)}"
+
+    def stop(self, progress: Callable[[str], None]) -> str:
+        """As `tianjictl stop`."""
+        from tianjictl.launching.stopping import stop_run
+
+        report = stop_run(self._run, checkpoint=True, grace_s=stop_grace_s(self._run), progress=progress)
+        if report.survivors:
+            raise TianjiError(f"still running after SIGKILL: {', '.join(map(str, report.survivors))}")
+        if report.unreachable:
+            raise TianjiError("; ".join(report.unreachable))
+        return f"stopped in {duration(report.seconds)} ({report.how}); nothing is left"

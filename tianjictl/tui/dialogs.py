@@ -1,0 +1,139 @@
+"""Questions before something is done. The button that Enter presses is Cancel until the person moves to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tianjictl.tui.effects import AskDifference
+from tianjictl.tui.text import clean, fit_line, line, line_width, width, wrap
+
+if TYPE_CHECKING:
+    from tianjictl.tui.effects import Effect
+    from tianjictl.tui.glyphs import Glyphs
+    from tianjictl.tui.text import Line, Lines, Span
+
+_WIDEST = 72
+_MOST_LINES = 12  #: of what a dialog says
+_CANCEL_KEYS = frozenset({"escape", "q", "ctrl+c", "n"})
+_MOVE_KEYS = frozenset({"left", "right", "tab", "shift+tab", "h", "l", "up", "down"})
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Cancel, or do it."""
+
+    title: str
+    told: tuple[str, ...]
+    verb: str  #: on the button that does it
+    effect: Effect
+    sure: bool = False  #: the cursor is on that button
+
+    def press(self, key: str, _character: str | None) -> tuple[Dialog | None, Effect | None]:
+        """The dialog after a key (none: closed), and what is to be done."""
+        if key in _MOVE_KEYS:
+            return replace(self, sure=not self.sure), None
+        if key == "enter":
+            return None, self.effect if self.sure else None
+        return (None, None) if key in _CANCEL_KEYS else (self, None)
+
+    def box(self, cells: int, glyphs: Glyphs) -> Lines:
+        """The dialog as lines of one width."""
+        buttons = line(
+            (_button("Cancel", chosen=not self.sure), "reverse" if not self.sure else ""),
+            "  ",
+            (_button(self.verb, chosen=self.sure), "reverse" if self.sure else ""),
+        )
+        return boxed(
+            self.title, list(self.told), [buttons, _hint("left and right choose, Enter presses")], cells, glyphs
+        )
+
+
+def _button(word: str, *, chosen: bool) -> str:
+    return f"[ {word} ]" if not chosen else f"> {word} <"
+
+
+def _hint(text: str) -> Line:
+    return ((text, "dim"),)
+
+
+@dataclass(frozen=True, slots=True)
+class AskShape:
+    """Another shape is typed; Enter asks what it would change, and cancels as long as nothing is typed."""
+
+    now: str
+    advised: str = ""
+    typed: str = ""
+    asking: bool = False  #: the coordinator is being asked
+    refused: str = ""
+
+    def press(self, key: str, character: str | None) -> tuple[Dialog | None, Effect | None]:
+        """The dialog after a key (none: closed), and what is to be done."""
+        if key in ("escape", "ctrl+c"):
+            return None, None
+        if self.asking:
+            return self, None
+        if key == "enter":
+            if not self.typed:
+                return None, None
+            return replace(self, asking=True, refused=""), AskDifference(self.typed)
+        if key == "backspace":
+            return replace(self, typed=self.typed[:-1]), None
+        if character is not None and character.isascii() and character.isalnum() and len(self.typed) < 16:
+            return replace(self, typed=self.typed + character.upper()), None
+        return self, None
+
+    def box(self, cells: int, glyphs: Glyphs) -> Lines:
+        """The dialog as lines of one width."""
+        told = [f"It is {self.now} now." + (f" {self.advised} is advised." if self.advised else "")]
+        if self.refused:
+            told.append(self.refused)
+        entry = line(("shape, as in L2A8: ", "label"), (self.typed, "bold"), ("_", "blink"))
+        hint = "asking what would change" if self.asking else "Enter shows what would change, Esc cancels"
+        return boxed("scale the training", told, [entry, _hint(hint)], cells, glyphs)
+
+
+Dialog = Confirm | AskShape
+
+
+def boxed(title: str, told: list[str], below: Lines, cells: int, glyphs: Glyphs) -> Lines:
+    """A frame with a title around wrapped sentences and, below a blank line, whatever else."""
+    inside = max(8, min(_WIDEST, cells - 4) - 4)
+    texts: Lines = []
+    for sentence in told:
+        style = {"+": "good", "-": "bad"}.get(sentence[:1], "")
+        texts += [line((row, style)) for row in wrap(glyphs.shown(clean(sentence)), inside, 4, glyphs.ellipsis)]
+    if len(texts) > _MOST_LINES:
+        texts = [*texts[: _MOST_LINES - 1], line((f"and {len(texts) - _MOST_LINES + 1} more lines", "dim"))]
+    corner = ("+", "+", "+", "+") if glyphs.plot == "ascii" else ("┌", "┐", "└", "┘")
+    head = f" {title} "
+    top = f"{corner[0]}{glyphs.rule}{head}{glyphs.rule * (inside + 1 - width(head))}{corner[1]}"
+    bottom = f"{corner[2]}{glyphs.rule * (inside + 2)}{corner[3]}"
+    side: Span = (glyphs.bar, "bold")
+    rows = [(side, (" ", ""), *fit_line(row, inside, glyphs.ellipsis), (" ", ""), side) for row in (*texts, (), *below)]
+    return [((top, "bold"),), *rows, ((bottom, "bold"),)]
+
+
+def laid_over(lines: Lines, box: Lines, cells: int) -> Lines:
+    """The box in the middle of the screen; what it covers is hidden, the rest stands still."""
+    wide = min(cells, line_width(box[0]))
+    left = (cells - wide) // 2
+    top = max(0, (len(lines) - len(box)) // 2)
+    made = list(lines)
+    for offset, row in enumerate(box[: len(lines) - top]):
+        under = lines[top + offset]
+        made[top + offset] = (*_dimmed(under, 0, left), *fit_line(row, wide), *_dimmed(under, left + wide, cells))
+    return made
+
+
+def _dimmed(row: Line, start: int, end: int) -> Line:
+    """The cells of a line from `start` to `end`; where a wide character is cut in two, blanks."""
+    text, at = [], 0
+    for char in "".join(part for part, _style in row):
+        wide = width(char)
+        if at >= start and at + wide <= end:
+            text.append(char)
+        elif at < end and at + wide > start:
+            text.append(" " * (min(end, at + wide) - max(start, at)))
+        at += wide
+    return (("".join(text), "dim"),)

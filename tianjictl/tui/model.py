@@ -1,0 +1,202 @@
+"""What keys do to what is shown. No terminal here: a key and a picture go in, another scene and effects come out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runtime.contract.log_files import natural
+from tianjictl.tui.dialogs import AskShape, Confirm
+from tianjictl.tui.effects import ACTIONS, Leave, OpenPalette, Rescale, StopRun, WriteCheckpoint
+from tianjictl.tui.keys import command_of
+from tianjictl.tui.scene import COMPONENT_SORTS, HOST_SORTS, VIEWS, Browse, Scene
+from tianjictl.tui.views import lists
+
+if TYPE_CHECKING:
+    from runtime.contract.operator import Difference
+    from tianjictl.runs.client import Picture
+    from tianjictl.tui.effects import Effect
+    from tianjictl.tui.glyphs import Glyphs
+    from tianjictl.tui.scene import Extra, ViewName
+
+_PAGE = 10
+_FOLLOWING = ("logs", "events")  #: views that show their end unless scrolled back
+_CURSORS = ("components", "hosts", "checkpoints")
+_BESIDE_COMPONENTS = ("agent", "coordinator", "forkserver")  #: who else writes logs
+
+
+class Model:
+    """The scene that is shown, and what becomes of it."""
+
+    def __init__(self, picture: Picture, glyphs: Glyphs, *, read_only: bool = False) -> None:
+        self.scene = Scene(picture, glyphs=glyphs, read_only=read_only)
+        self._places: dict[ViewName, Browse] = {}
+        self.component = ""  #: whose log is looked at
+
+    def see(self, picture: Picture, extra: Extra) -> None:
+        """The newest look at the run."""
+        self.scene = replace(self.scene, picture=picture, extra=extra)
+
+    def tell(self, message: str) -> None:
+        """Show a message in place of the keys, until the next key."""
+        self.scene = replace(self.scene, message=message)
+
+    def press(self, key: str, character: str | None = None) -> Effect | None:
+        """One key, by Textual's name for it, and the character it makes."""
+        scene = self.scene
+        if scene.dialog is not None:
+            dialog, effect = scene.dialog.press(key, character)
+            self.scene = replace(scene, dialog=dialog)
+            return effect
+        if scene.helping:
+            self.scene = replace(scene, helping=False)
+            return None
+        if scene.typing:
+            self._type(key, character)
+            return None
+        if scene.message:
+            self.scene = replace(scene, message="")
+        command = command_of(key, read_only=scene.read_only)
+        return None if command is None else self.do(command.name)
+
+    def do(self, name: str) -> Effect | None:
+        """A command by its name in `keys.py`."""
+        if name in VIEWS:
+            self._turn(name)
+            return None
+        match name:
+            case "leave":
+                return Leave()
+            case "palette":
+                return OpenPalette()
+            case "help":
+                self.scene = replace(self.scene, helping=True)
+            case "pause":
+                self.scene = replace(self.scene, paused=not self.scene.paused)
+            case "filter":
+                if self.scene.view_name == "overview":
+                    self._turn("components")
+                self.scene = replace(self.scene, typing=True)
+            case "checkpoint" | "scale" | "stop":
+                self._ask(name)
+            case _:
+                self._navigate(name)
+        return None
+
+    def answered(self, shape: str, told: Difference | str, lines: list[str]) -> None:
+        """What a shape would change, or why it is refused; heeded only where the person still waits for it."""
+        asked = self.scene.dialog
+        if not isinstance(asked, AskShape) or not asked.asking or asked.typed != shape:
+            return
+        if isinstance(told, str):
+            self.scene = replace(self.scene, dialog=replace(asked, asking=False, refused=told))
+            return
+        title = f"scale from {told.shape_before} to {told.shape_after}?"
+        self.scene = replace(self.scene, dialog=Confirm(title, tuple(lines), "Scale", Rescale(shape)))
+
+    def allows(self, effect: Effect) -> bool:
+        """Whether this viewer may do that."""
+        return not (self.scene.read_only and isinstance(effect, ACTIONS))
+
+    def _ask(self, what: str) -> None:
+        view = self.scene.view
+        if self.scene.picture.ended:
+            self.tell(
+                f"the run is over ({view.state}): there is nothing to {'write' if what == 'checkpoint' else what}"
+            )
+            return
+        if what == "scale":
+            advised = view.advice.shape if view.advice is not None else ""
+            dialog: Confirm | AskShape = AskShape(view.shape.wanted, advised)
+        elif what == "stop":
+            told = ("It writes a last checkpoint and can be resumed.", f"This ends {view.run_id} for everybody.")
+            dialog = Confirm("stop the training?", told, "Stop", StopRun())
+        else:
+            dialog = Confirm("write a checkpoint now?", ("Training goes on meanwhile.",), "Write", WriteCheckpoint())
+        self.scene = replace(self.scene, dialog=dialog)
+
+    def _type(self, key: str, character: str | None) -> None:
+        browse = self.scene.browse
+        if key == "enter":
+            self.scene = replace(self.scene, typing=False)
+        elif key in ("escape", "ctrl+c"):
+            self.scene = replace(self.scene, typing=False, browse=replace(browse, filter=""))
+        elif key == "backspace":
+            self.scene = replace(self.scene, browse=replace(browse, filter=browse.filter[:-1]))
+        elif character is not None and character.isprintable():
+            longer = replace(browse, filter=browse.filter + character, cursor=0, chosen="", back=0)
+            self.scene = replace(self.scene, browse=longer)
+
+    def _turn(self, view: ViewName) -> None:
+        self._places[self.scene.view_name] = self.scene.browse
+        if view == "logs" and not self.component:
+            self.component = next(iter(self._writers()), "")
+        self.scene = replace(self.scene, view_name=view, browse=self._places.get(view, Browse()))
+
+    def _navigate(self, name: str) -> None:
+        view = self.scene.view_name
+        if name == "next view":
+            self._turn(VIEWS[(VIEWS.index(view) + 1) % len(VIEWS)])
+        elif name == "back":
+            if self.scene.browse.filter:
+                self.scene = replace(self.scene, browse=replace(self.scene.browse, filter=""))
+            else:
+                self._turn("overview")
+        elif name == "sort":
+            self._sort()
+        elif name == "log":
+            self._open_log()
+        elif name in ("previous log", "next log"):
+            self._other_log(1 if name == "next log" else -1)
+        else:
+            steps = {"up": -1, "down": 1, "page up": -_PAGE, "page down": _PAGE, "first": -(1 << 30), "last": 1 << 30}
+            self._move(steps.get(name, 0))
+
+    def _sort(self) -> None:
+        sorts = {"components": COMPONENT_SORTS, "hosts": HOST_SORTS}.get(self.scene.view_name, ())
+        if sorts:
+            browse = self.scene.browse
+            following = sorts[(sorts.index(browse.sort) + 1) % len(sorts)]
+            self.scene = replace(self.scene, browse=replace(browse, sort=following))
+
+    def _names(self) -> list[str]:
+        """What the cursor moves over."""
+        match self.scene.view_name:
+            case "components":
+                return [component.name for component in lists.listed_components(self.scene)]
+            case "hosts":
+                return [host.name for host in lists.listed_hosts(self.scene)]
+            case _:
+                return [str(item.step) for item in lists.listed_checkpoints(self.scene)]
+
+    def _move(self, steps: int) -> None:
+        browse, view = self.scene.browse, self.scene.view_name
+        if view in _FOLLOWING:
+            most = len(self.scene.extra.log or ()) if view == "logs" else len(self.scene.extra.events or ())
+            moved = replace(browse, back=min(max(0, browse.back - steps), max(0, most - 1)))
+        elif view in _CURSORS:
+            names = self._names()
+            cursor = max(0, min(lists.cursor_of(names, browse) + steps, len(names) - 1))
+            moved = replace(browse, cursor=cursor, chosen=names[cursor] if names else "")
+        else:
+            moved = replace(browse, cursor=max(0, min(browse.cursor + steps, 1 << 20)))
+        self.scene = replace(self.scene, browse=moved)
+
+    def _open_log(self) -> None:
+        if self.scene.view_name == "components":
+            names = self._names()
+            if names:
+                self.component = names[lists.cursor_of(names, self.scene.browse)]
+        if self.scene.view_name in ("overview", "components"):
+            self._turn("logs")
+
+    def _writers(self) -> list[str]:
+        return [*sorted((component.name for component in self.scene.view.components), key=natural), *_BESIDE_COMPONENTS]
+
+    def _other_log(self, step: int) -> None:
+        if self.scene.view_name != "logs":
+            return
+        names = self._writers()
+        at = names.index(self.component) if self.component in names else 0
+        self.component = names[(at + step) % len(names)]
+        self.scene = replace(self.scene, browse=replace(self.scene.browse, back=0))

@@ -1,0 +1,207 @@
+"""Panels on what runs where: hosts with their cores, components, links, checkpoints, events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tianjictl.runs.words import age, size
+from tianjictl.tui import strips, tables
+from tianjictl.tui.glyphs import host_mark, link_mark
+from tianjictl.tui.panels.frame import more_line, titled
+from tianjictl.tui.text import clean, cut, fit, line, wrap
+
+if TYPE_CHECKING:
+    from runtime.contract.view import ComponentView, Event, HostView, LinkView
+    from tianjictl.tui.glyphs import Glyphs
+    from tianjictl.tui.scene import Scene
+    from tianjictl.tui.text import Line, Lines, Span
+
+
+def limits(scene: Scene, width: int, height: int) -> Lines:
+    """What limits the run, in a sentence; then what has changed, and what would be better."""
+    glyphs = scene.glyphs
+    lines: Lines = [titled("what limits it", width, glyphs)]
+    sentences = limit_sentences(scene)
+    room = height - 1
+    for index, (text, style) in enumerate(sentences):
+        left = room - (len(lines) - 1) - (len(sentences) - index - 1)
+        if left < 1:
+            break
+        lines += [line((row, style)) for row in wrap(glyphs.shown(text), width, left, glyphs.ellipsis)]
+    return lines
+
+
+def limit_sentences(scene: Scene) -> list[tuple[str, str]]:
+    """Sentences and their styles, the most important first."""
+    view = scene.view
+    found = view.bottleneck
+    told = clean(found.advice or ("it is not known yet" if found.side == "unknown" else f"the {found.side}"))
+    sentences = [(told, "")]
+    if view.drift.reason:
+        ratio = f"measured is {view.drift.ratio:.0%} of predicted: " if view.drift.ratio is not None else ""
+        sentences.append((f"{ratio}{clean(view.drift.reason)}", "warn" if view.drift.drifting else ""))
+    if view.advice is not None:
+        gain = f" (+{view.advice.gain:.0%})" if view.advice.gain is not None else ""
+        way = f"; {clean(view.advice.command)}" if view.advice.command else ""
+        sentences.append((f"better: {clean(view.advice.shape)}{gain}: {clean(view.advice.reason)}{way}", "accent"))
+    return sentences
+
+
+def explanation(scene: Scene, width: int, height: int) -> Lines:
+    """The plan's own words."""
+    glyphs = scene.glyphs
+    lines: Lines = [titled("the plan says", width, glyphs)]
+    for text in scene.view.predicted.explanation:
+        room = height - len(lines)
+        if room < 1:
+            break
+        lines += [line(row) for row in wrap(glyphs.shown(clean(text)), width, min(2, room), glyphs.ellipsis)]
+    return lines
+
+
+def hosts(scene: Scene, width: int, height: int) -> Lines:
+    """A line for each host, trouble first: name, and a cell for each core."""
+    glyphs, view = scene.glyphs, scene.view
+    placed = strips.by_host(view.components)
+    known = tables.sorted_hosts(strips.hosts_with(view.hosts, placed), placed, "trouble")
+    lines: Lines = [titled(f"hosts {len(known)}", width, glyphs, note=_lost(view.hosts))]
+    room = height - 1
+    shown = known if len(known) <= room else known[: max(0, room - 1)]
+    name = min(18, max((len(host.name) for host in known), default=4))
+    for host in shown:
+        lines.append(_host_line(host, placed.get(host.name, []), name, width, glyphs))
+    if len(shown) < len(known):
+        lines.append(more_line(len(known) - len(shown), "hosts", "3"))
+    elif room > len(shown) and width >= 52:
+        lines.append(strips.legend(glyphs))
+    return lines
+
+
+def _lost(known: tuple[HostView, ...]) -> str:
+    lost = sum(host.state == "lost" for host in known)
+    waiting = sum(host.state == "waiting" for host in known)
+    return ", ".join(f"{count} {word}" for count, word in ((lost, "lost"), (waiting, "waiting")) if count)
+
+
+def _host_line(host: HostView, components: list[ComponentView], name: int, width: int, glyphs: Glyphs) -> Line:
+    mark, style = host_mark(glyphs, host.state)
+    spans: list[Span] = [(mark, style), (f" {fit(clean(host.name), name, ellipsis=glyphs.ellipsis)} ", "")]
+    room = width - name - 3
+    if host.reason or host.state != "connected":
+        told = f" {host.state}" + (f": {clean(host.reason)}" if host.reason else "")
+        cells = strips.cut_row(strips.cells(host, components, glyphs), min(room // 2, 16))
+        return (*spans, *cells, (told, style))
+    cells = strips.cut_row(strips.cells(host, components, glyphs), room)
+    used = sum(len(text) for text, _style in cells)
+    cpu = f" {strips.busy_percent(components):.0f}%"
+    head = " head" if host.head else ""
+    rest = room - used
+    return (*spans, *cells, (cpu if rest >= len(cpu) else "", "dim"),
+            (head if rest >= len(cpu) + len(head) else "", "dim"))  # fmt: skip
+
+
+def components(scene: Scene, width: int, height: int) -> Lines:
+    """What runs, trouble first, below a line that sums it up."""
+    glyphs, view = scene.glyphs, scene.view
+    known = view.components
+    lines: Lines = [titled(f"components {len(known)}", width, glyphs), tables.summary(known)]
+    columns = tables.component_columns(known, width, older_s=scene.older_s)
+    if height >= 6:
+        lines.append(tables.header(columns, width))
+    room = height - len(lines)
+    ordered = tables.sorted_components(known, "trouble")
+    shown = ordered if len(ordered) <= room else ordered[: max(0, room - 1)]
+    lines += [tables.component_row(component, columns, width, glyphs) for component in shown]
+    if len(shown) < len(ordered):
+        lines.append(more_line(len(ordered) - len(shown), "components", "2"))
+    return lines
+
+
+def links(scene: Scene, width: int, height: int) -> Lines:
+    """Links, those with something to tell first."""
+    glyphs = scene.glyphs
+    known = sorted(scene.view.links, key=lambda link: (link.state == "up", not link.reason))
+    lines: Lines = [titled(f"links {len(known)}", width, glyphs, note=_all_traffic(scene.view.links))]
+    room = height - 1
+    shown = known if len(known) <= room else known[: max(0, room - 1)]
+    lines += [link_line(link, glyphs) for link in shown]
+    if len(shown) < len(known):
+        lines.append(more_line(len(known) - len(shown), "links", "3"))
+    return lines
+
+
+def _all_traffic(known: tuple[LinkView, ...]) -> str:
+    return f"{sum(link.mb_per_s for link in known):.1f} MB/s" if known else ""
+
+
+def link_line(link: LinkView, glyphs: Glyphs) -> Line:
+    """One direction: state, rate, transport, what compressing saves, and what is wrong."""
+    mark, style = link_mark(glyphs, link.state)
+    arrow = "->" if glyphs.plot == "ascii" else "→"
+    spans: list[Span] = [(mark, style), (f" {clean(link.source)} {arrow} {clean(link.target)} ", "")]
+    if link.state == "up":
+        spans.append((f"{link.mb_per_s:.1f} MB/s", "bold"))
+    else:
+        spans.append((clean(link.state), style))
+    told = [clean(link.transport)]
+    if link.wan:
+        told.append("wan")
+    if link.saved_bytes:
+        told.append(f"{size(link.saved_bytes)} saved")
+    if link.joins > 1:
+        told.append(f"joined {link.joins} times")
+    spans.append((f" {', '.join(told)}", "dim"))
+    if link.reason:
+        spans.append((f": {clean(link.reason)}", style if link.state != "up" else ""))
+    return tuple(spans)
+
+
+def checkpoints(scene: Scene, _width: int, _height: int) -> Lines:
+    """One line: the newest checkpoint and how many there are; where links have no panel of their own, theirs too."""
+    view, glyphs = scene.view, scene.glyphs
+    found = view.checkpoints
+    if found.last_step is None:
+        spans: list[Span] = [("checkpoint ", "label"), ("none yet", "")]
+    else:
+        when = f", {age(found.last_age_s + scene.older_s)}" if found.last_age_s is not None else ""
+        spans = [("checkpoint ", "label"), (f"step {found.last_step:,}{when}; {found.complete} complete", "")]
+    if view.links:
+        up = sum(link.state == "up" for link in view.links)
+        bad = up < len(view.links)
+        gap = f"  {glyphs.dot}  "
+        told = f"{up} of {len(view.links)} up, {_all_traffic(view.links)}"
+        spans += [(gap, "dim"), ("links ", "label"), (told, "warn" if bad else "")]
+    samples = view.samples
+    dropped = samples.dropped_stale + samples.dropped_other
+    told = f"{samples.in_flight:,} in flight, {dropped:,} dropped"
+    spans += [(f"  {glyphs.dot}  ", "dim"), ("samples ", "label"), (told, "")]
+    return [tuple(spans)]
+
+
+def events(scene: Scene, width: int, height: int) -> Lines:
+    """The newest events, the newest at the bottom."""
+    glyphs = scene.glyphs
+    known = scene.view.events[-max(1, height - 1) :]
+    lines: Lines = [titled("events", width, glyphs)]
+    return lines + [event_line(event, width, glyphs) for event in known]
+
+
+def event_line(event: Event, width: int, glyphs: Glyphs) -> Line:
+    """Time, kind and message; a kind that means trouble stands out."""
+    kind = clean(event.kind)
+    room = 22 if width >= 60 else 0
+    spans: list[Span] = [(f"{event.time.astimezone():%H:%M:%S} ", "dim")]
+    if room:
+        spans.append((fit(kind, room, ellipsis=glyphs.ellipsis), event_style(kind)))
+        spans.append((" ", ""))
+    return (*spans, (cut(glyphs.shown(clean(event.message)), max(0, width - 10 - room), glyphs.ellipsis), ""))
+
+
+_BAD_ENDINGS = ("died", "failed", "lost", "frozen", "refused", "expired", "silent")
+_WARN_ENDINGS = ("backoff", "drift", "drifting", "restarting", "late", "rolled_back")
+
+
+def event_style(kind: str) -> str:
+    """By the last part of the kind."""
+    last = kind.rpartition(".")[2]
+    return "bad" if last in _BAD_ENDINGS else "warn" if last in _WARN_ENDINGS else "label"

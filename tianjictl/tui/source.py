@@ -1,0 +1,60 @@
+"""A real run as the viewer reads it: through the same functions as the commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tianjictl.errors import TianjiError
+from tianjictl.runs.checkpoints import list_checkpoints
+from tianjictl.runs.client import observe
+from tianjictl.runs.event_log import EventLog
+from tianjictl.runs.logfiles import LogReader
+from tianjictl.runs.settings import plan_of
+
+if TYPE_CHECKING:
+    from runtime.contract.plan import Plan
+    from runtime.contract.view import Event
+    from tianjictl.runs.checkpoints import CheckpointView
+    from tianjictl.runs.client import Picture
+    from tianjictl.runs.registry import Run
+
+_FIRST_LINES = 500
+
+
+class RunSource:
+    """Reads one run. All of it is called from one thread."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._events = EventLog(run)
+        self._reader: LogReader | None = None
+        self._unheard = ""
+
+    def picture(self) -> Picture:
+        """The coordinator's word, or what is stored, marked as old."""
+        return observe(self._run)
+
+    def plan(self) -> Plan:
+        """The plan that the run's folder holds."""
+        return plan_of(self._run)
+
+    def checkpoints(self) -> list[CheckpointView]:
+        """All checkpoints, newest first."""
+        return list_checkpoints(self._run)
+
+    def events(self) -> list[Event]:
+        """What came since the last call."""
+        return list(self._events.more())
+
+    def log(self, component: str, *, afresh: bool) -> list[str]:
+        """New lines of a component, of all its lives; TianjiError where its host cannot be asked."""
+        if afresh or self._reader is None:
+            self._reader = LogReader(self._run, chosen=(component,), lost=self._lost)
+        self._unheard = ""
+        pieces = self._reader.more(_FIRST_LINES)
+        if self._unheard and not pieces:
+            raise TianjiError(self._unheard)
+        return [line for piece in pieces for line in piece.lines]
+
+    def _lost(self, why: str) -> None:
+        self._unheard = why

@@ -1,0 +1,145 @@
+"""Lines of styled text, measured in terminal cells: what every panel is made of. Nothing here knows a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+
+from tianjictl.runs.words import visible
+
+Span = tuple[str, str]  #: text, and the name of its style (`theme.py`); several names are separated by a blank
+Line = tuple[Span, ...]
+Lines = list[Line]
+
+
+def clean(text: object) -> str:
+    """Foreign text fit for one line: nothing that moves the cursor, turns the writing round or joins characters."""
+    shown = visible(str(text).replace("\n", " ").replace("\t", " "))
+    if shown.isascii():
+        return shown
+    return "".join(f"\\u{ord(char):04x}" if unicodedata.category(char) in _UNSHOWN else char for char in shown)
+
+
+_UNSHOWN = ("Cf", "Cc", "Cs", "Zl", "Zp", "Co", "Cn")
+
+
+@lru_cache(maxsize=4096)
+def width(text: str) -> int:
+    """Cells that `text` takes: two for wide characters of East Asian writing, none for combining marks."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, cells: int, ellipsis: str = "…") -> str:
+    """At most `cells` cells of `text`; what was cut is told by the ellipsis."""
+    if width(text) <= cells:
+        return text
+    room = cells - width(ellipsis)
+    if room < 0:
+        return ellipsis[: max(0, cells)]
+    return _prefix(text, room) + ellipsis
+
+
+def _prefix(text: str, cells: int) -> str:
+    if text.isascii():
+        return text[:cells]
+    taken, used = [], 0
+    for char in text:
+        used += _cells(char)
+        if used > cells:
+            break
+        taken.append(char)
+    return "".join(taken)
+
+
+def fit(text: str, cells: int, *, right: bool = False, ellipsis: str = "…") -> str:
+    """Exactly `cells` cells: cut or padded."""
+    shown = cut(text, cells, ellipsis)
+    pad = " " * (cells - width(shown))
+    return pad + shown if right else shown + pad
+
+
+def line(*spans: Span | str) -> Line:
+    """A line of spans; a bare string has no style."""
+    return tuple((span, "") if isinstance(span, str) else span for span in spans)
+
+
+def line_width(spans: Line) -> int:
+    """Cells of a line."""
+    return sum(width(text) for text, _style in spans)
+
+
+def fit_line(spans: Line, cells: int, ellipsis: str = "…") -> Line:
+    """The line in exactly `cells` cells: cut with an ellipsis, or padded."""
+    used = line_width(spans)
+    if used == cells:
+        return spans
+    if used < cells:
+        return (*spans, (" " * (cells - used), ""))
+    kept: list[Span] = []
+    left = cells
+    for text, style in spans:
+        wide = width(text)
+        if wide >= left:
+            # What follows is cut too: the mark belongs here even where this span itself would fit.
+            shown = cut(text + ellipsis, left, ellipsis) if wide == left else cut(text, left, ellipsis)
+            kept.append((shown + " " * (left - width(shown)), style))
+            break
+        kept.append((text, style))
+        left -= wide
+    return tuple(kept)
+
+
+def ends(left: Line, right: Line, cells: int, ellipsis: str = "…") -> Line:
+    """`left` and `right` at the two ends of a line; the left gives way."""
+    room = cells - line_width(right)
+    if room < 8 and line_width(left) > room:
+        return fit_line(left, cells, ellipsis)
+    return (*fit_line(left, room, ellipsis), *right)
+
+
+def beside(columns: list[tuple[Lines, int]], height: int, gap: str = "  ", ellipsis: str = "…") -> Lines:
+    """Blocks of lines next to each other, each with its width, all `height` lines high."""
+    rows: Lines = []
+    for index in range(height):
+        row: list[Span] = []
+        for number, (lines, cells) in enumerate(columns):
+            if number and gap:
+                row.append((gap, ""))
+            row.extend(fit_line(lines[index] if index < len(lines) else (), cells, ellipsis))
+        rows.append(tuple(row))
+    return rows
+
+
+def restyled(spans: Line, style: str) -> Line:
+    """The line with one more style over all of it."""
+    return tuple((text, f"{known} {style}" if known else style) for text, known in spans)
+
+
+def wrap(text: str, cells: int, most: int, ellipsis: str = "…") -> list[str]:
+    """`text` over at most `most` lines, broken at blanks; what does not fit is cut."""
+    lines: list[str] = []
+    current = ""
+    words = text.split(" ")
+    for number, word in enumerate(words):
+        longer = f"{current} {word}" if current else word
+        if width(longer) <= cells:
+            current = longer
+            continue
+        if len(lines) == most - 1:
+            lines.append(cut(" ".join([*([current] if current else []), *words[number:]]), cells, ellipsis))
+            return lines
+        if current:
+            lines.append(current)
+        current = word if width(word) <= cells else cut(word, cells, ellipsis)
+    return [*lines, current] if current else lines
+
+
+def plain(lines: Lines) -> list[str]:
+    """The text alone, without trailing blanks: what tests compare and pipes get."""
+    return ["".join(text for text, _style in spans).rstrip() for spans in lines]

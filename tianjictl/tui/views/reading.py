@@ -1,0 +1,100 @@
+"""Views that are read like a page: logs, the plan, the event log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from tianjictl.runs.words import cores, rate
+from tianjictl.tui import tables
+from tianjictl.tui.panels.frame import titled
+from tianjictl.tui.panels.running import event_line
+from tianjictl.tui.text import clean, fit, line, wrap
+
+if TYPE_CHECKING:
+    from runtime.contract.plan import Placement, Plan
+    from tianjictl.tui.scene import Scene
+    from tianjictl.tui.text import Line, Lines
+
+
+_T = TypeVar("_T")
+
+
+def logs(scene: Scene, width: int, height: int) -> Lines:
+    """The newest lines of one component's logs; it follows unless scrolled back."""
+    glyphs, extra = scene.glyphs, scene.extra
+    name = extra.log_of or "no component"
+    if extra.log is None:
+        return [titled(f"logs of {clean(name)}", width, glyphs), line((extra.problem or "reading", "dim"))]
+    shown = [text for text in extra.log if tables.matches(scene.browse.filter, text)]
+    note = f"{scene.browse.back} back" if scene.browse.back else "following"
+    title = f"logs of {clean(name)}" + (f", filter {scene.browse.filter}" if scene.browse.filter else "")
+    lines: Lines = [titled(title, width, glyphs, note=note)]
+    if not shown:
+        told = "no line matches" if scene.browse.filter else extra.problem or "nothing has been written there"
+        return [*lines, line((told, "dim"))]
+    return lines + [line(glyphs.shown(clean(text))) for text in _page(shown, scene.browse.back, height - 1)]
+
+
+def _page(items: list[_T], back: int, room: int) -> list[_T]:
+    """`room` items, so many back from the end."""
+    last = max(min(len(items), room), len(items) - back)
+    return items[max(0, last - room) : last]
+
+
+def plan(scene: Scene, width: int, height: int) -> Lines:
+    """What was planned: the explanation, the sizes, and who is where; scrolls from the top."""
+    glyphs, found = scene.glyphs, scene.extra.plan
+    if found is None:
+        return [titled("plan", width, glyphs), line((scene.extra.problem or "reading", "dim"))]
+    rows = _plan_rows(scene, found, width)
+    first = min(scene.browse.cursor, max(0, len(rows) - height + 1))
+    note = f"{first + 1}-{min(len(rows), first + height - 1)} of {len(rows)} lines" if len(rows) >= height else ""
+    title = f"plan {clean(found.shape)}, revision {found.revision}, {clean(found.solver)}"
+    return [titled(title, width, glyphs, note=note), *rows[first : first + height - 1]]
+
+
+def _plan_rows(scene: Scene, found: Plan, width: int) -> Lines:
+    glyphs = scene.glyphs
+    predicted, sizes = found.predicted, found.sizes
+    texts = [*(scene.view.predicted.explanation or predicted.explanation), *found.notes]
+    rows: Lines = []
+    if predicted.samples_per_s is not None:
+        rows.append(
+            line(("predicted ", "label"), f"{rate(predicted.env_steps_per_s)} env steps/s, ",
+                 f"{rate(predicted.samples_per_s)} samples/s, {rate(predicted.updates_per_s)} updates/s")
+        )  # fmt: skip
+    for text in texts:
+        rows += [line(row) for row in wrap(glyphs.shown(clean(text)), width, 4, glyphs.ellipsis)]
+    told = f"{sizes.num_envs} envs an actor, rollout {sizes.rollout}, batch {sizes.batch_size:,}, "
+    told += f"buffer {sizes.buffer_size:,}, P {sizes.pool_ratio:.3g} of at most {sizes.staleness_tolerance:g}"
+    rows.append(line(("sizes ", "label"), told))
+    placements = [
+        placed
+        for placed in found.placements
+        if tables.matches(scene.browse.filter, placed.name, placed.role, placed.host)
+    ]
+    name = max((len(placed.name) for placed in placements), default=9)
+    host = max((len(placed.host) for placed in placements), default=4)
+    rows += [(), line((f"{fit('component', name)}  {fit('host', host)}  group  threads  cores", "label"))]
+    return rows + [_placement(placed, name, host) for placed in placements]
+
+
+def _placement(placed: Placement, name: int, host: int) -> Line:
+    leaving = "  leaving" if placed.leaving else ""
+    return line(
+        (fit(clean(placed.name), name), placed.role.value),
+        f"  {fit(clean(placed.host), host)}  {placed.group:>5}  {placed.threads:>7}  {cores(placed.cores)}{leaving}",
+    )
+
+
+def events(scene: Scene, width: int, height: int) -> Lines:
+    """The event log, the newest at the bottom."""
+    glyphs = scene.glyphs
+    known = scene.extra.events if scene.extra.events is not None else scene.view.events
+    shown = [event for event in known if tables.matches(scene.browse.filter, event.kind, event.message, event.id)]
+    title = f"events {len(known)}" + (f", filter {scene.browse.filter}" if scene.browse.filter else "")
+    note = f"{scene.browse.back} back" if scene.browse.back else "following"
+    lines: Lines = [titled(title, width, glyphs, note=note)]
+    if not shown:
+        return [*lines, line(("no event matches" if scene.browse.filter else "no events yet", "dim"))]
+    return lines + [event_line(event, width, glyphs) for event in _page(shown, scene.browse.back, height - 1)]
