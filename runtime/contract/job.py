@@ -127,6 +127,41 @@ class HealthConfig(Document):
     node: Duration = 2.5  #: a node whose agent has not reported for so long counts as lost
 
 
+class MlflowConfig(Document):
+    """The run's numbers in MLflow as well; off without a `tracking_uri`."""
+
+    tracking_uri: str | None = None  #: as the coordinator's host sees it: `https://…`, `file:///…`
+    experiment: str = Field(default="tianjictl", min_length=1)
+
+    @field_validator("tracking_uri")
+    @classmethod
+    def _means_the_same_everywhere(cls, value: str | None) -> str | None:
+        if value is None or value in ("databricks", "uc"):
+            return value
+        scheme, found, rest = value.partition("://")
+        if not found or not rest:
+            raise ValueError("must be a whole URI, as https://mlflow.example.org or file:///data/mlruns")
+        if "@" in rest.partition("/")[0] and not scheme.startswith("databricks"):
+            raise ValueError(
+                "must hold no password: MLflow reads MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            )
+        return value
+
+
+class WandbConfig(Document):
+    """The run's numbers in Weights & Biases as well; off without a `project`."""
+
+    project: str | None = Field(default=None, min_length=1)
+    mode: Literal["online", "offline"] = "online"  #: offline: kept in the run's folder, for `wandb sync`
+
+
+class MetricsConfig(Document):
+    """Other tools that are sent the run's numbers."""
+
+    mlflow: MlflowConfig = MlflowConfig()
+    wandb: WandbConfig = WandbConfig()
+
+
 class Job(Document):
     """One training job, as in `playbooks/train/*.yaml`."""
 
@@ -139,6 +174,7 @@ class Job(Document):
     elastic: ElasticConfig = ElasticConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     health: HealthConfig = HealthConfig()
+    metrics: MetricsConfig = MetricsConfig()
 
     @model_validator(mode="after")
     def _shapes_agree(self) -> Job:

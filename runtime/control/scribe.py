@@ -12,15 +12,14 @@ from runtime.checkpoint.manifest import Manifest, RewardHistory, read_manifest
 from runtime.checkpoint.names import step_folder
 from runtime.contract.files import write_whole
 from runtime.contract.record import CompletionRecord, RunRecord
-from runtime.contract.states import Role
 from runtime.control.coordinator_state import CoordinatorState, load_state, save_state
 from runtime.control.counted import Base, Past, resumed
 from runtime.control.fold import Fold
 from runtime.control.rewards import RewardRecord
 from runtime.control.run_state import Run
-from runtime.control.view_builder import Facts, build_view, mean_gauge
-from runtime.metrics.sinks import FanOut, JsonLines
-from runtime.metrics.tensorboard import TensorBoard
+from runtime.control.view_builder import Facts, build_view
+from runtime.metrics.curves import curves
+from runtime.metrics.opening import open_sinks
 
 if TYPE_CHECKING:
     from runtime.contract.paths import RunPaths
@@ -32,17 +31,6 @@ if TYPE_CHECKING:
     from runtime.control.nodes import Node
 
 log = logging.getLogger(__name__)
-
-#: Gauges that become curves: mean over the components of that kind.
-_CURVES = {
-    Role.LEARNER: (
-        "loss", "policy_loss", "value_loss", "entropy", "kl", "clip_share", "grad_norm", "q_mean", "learning_rate",
-        "busy_share",
-    ),
-    Role.ACTOR: ("epsilon", "busy_share", "t_sp_s"),
-    Role.BUFFER: ("replay_fill", "busy_share", "t_rv_s"),
-    Role.EVALUATOR: ("reward_eval",),
-}  # fmt: skip
 
 
 class Scribe:
@@ -69,7 +57,7 @@ class Scribe:
             self.open_round, self.nodes = state.round, state.nodes
         self.began_at = now
         self._written: tuple[int, float] | None = None
-        self._metrics = FanOut([JsonLines(paths.metrics), TensorBoard(paths.tensorboard)])
+        self._metrics = open_sinks(paths, plan, record.attempt)
 
     @property
     def opening(self) -> str:
@@ -144,29 +132,8 @@ class Scribe:
         self._write_metrics(view)
 
     def _write_metrics(self, view: RunView) -> None:
-        if view.progress.updates == 0 and view.progress.episodes == 0:
-            return
-        values: dict[str, float | None] = {
-            "reward/mean_100": view.reward.mean_100,
-            "reward/mean": view.reward.mean,
-            "rates/env_steps_per_s": view.rates.env_steps_per_s,
-            "rates/samples_per_s": view.rates.samples_per_s,
-            "rates/updates_per_s": view.rates.updates_per_s,
-            "progress/updates": view.progress.updates,
-            "progress/episodes": view.progress.episodes,
-            "progress/version": view.progress.version,
-            "progress/elapsed_s": view.elapsed_s,
-            "freshness/flow_ratio": view.freshness.flow_ratio,
-            "freshness/version_lag_mean": view.freshness.version_lag.mean,
-            "freshness/version_lag_p95": view.freshness.version_lag.p95,
-            "freshness/staleness_ratio": view.freshness.staleness_ratio,
-            "samples/in_flight": view.samples.in_flight,
-        }
-        for role, names in _CURVES.items():
-            reports = self.fold.of_role(role)
-            values |= {f"{role}/{name}": mean_gauge(reports, name) for name in names}
-        numbers = {name: float(value) for name, value in values.items() if value is not None}
-        self._metrics.write(view.progress.env_steps, numbers, time_s=time.time())
+        if view.progress.updates or view.progress.episodes:
+            self._metrics.write(view.progress.env_steps, curves(view), time_s=time.time())
 
     def manifest(self, step: int, now: float) -> Manifest:
         """What a checkpoint of `step` is of; the store adds the files."""

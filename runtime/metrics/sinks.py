@@ -38,6 +38,38 @@ class JsonLines:
         """Nothing is held open."""
 
 
+class Thinned:
+    """Passes on every point at first, and then ever fewer, down to one a minute: a month must not fill a disk.
+
+    The distance of two points is a 600th of the time since the first; the newest point is never lost.
+    """
+
+    LARGEST_S = 60.0
+    SHARE = 1 / 600
+
+    def __init__(self, sink: MetricSink) -> None:
+        self._sink = sink
+        self._began_s: float | None = None
+        self._passed_s = 0.0
+        self._held: tuple[int, dict[str, float], float] | None = None
+
+    def write(self, step: int, values: Mapping[str, float], *, time_s: float) -> None:
+        if self._began_s is None:
+            self._began_s, self._passed_s = time_s, float("-inf")
+        distance = min(self.LARGEST_S, (time_s - self._began_s) * self.SHARE)
+        if 0.0 <= time_s - self._passed_s < distance:
+            self._held = step, dict(values), time_s
+            return
+        self._held, self._passed_s = None, time_s
+        self._sink.write(step, values, time_s=time_s)
+
+    def close(self) -> None:
+        if self._held is not None:
+            step, values, time_s = self._held
+            self._sink.write(step, values, time_s=time_s)
+        self._sink.close()
+
+
 class FanOut:
     """Writes to all of `sinks`; one that fails (full disk) is given up with an error in the log, the rest go on."""
 

@@ -15,7 +15,13 @@ MOST_LINES = 400
 MOST_FUNCTION_LINES = 60
 EMPTY_NAMES = {"utils", "util", "common", "helper", "helpers", "manager", "misc"}
 #: Import name → name on the package index, where they differ.
-DISTRIBUTIONS = {"yaml": "pyyaml", "zmq": "pyzmq", "ale_py": "ale-py", "pydantic_core": "pydantic"}
+DISTRIBUTIONS = {
+    "ale_py": "ale-py",
+    "mlflow": "mlflow-skinny",
+    "pydantic_core": "pydantic",
+    "yaml": "pyyaml",
+    "zmq": "pyzmq",
+}
 MACHINE_PATH = re.compile(r"(?<![\w.$~}])/(?:home|Users|root|work|opt|mnt)/\w")
 
 
@@ -70,7 +76,8 @@ def test_no_file_names_a_folder_of_somebodys_machine():
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_outside_library_is_a_declared_dependency(package):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["atari"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["atari"], *extras["mlflow"], *extras["wandb"]]
     declared = {re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0].lower() for line in wanted}
     outside = {
         name: shown(path)
