@@ -14,6 +14,7 @@ ENTRIES = {
     "probe-env": "runtime.envs.probe",
     "measure": "runtime.measure.command",
     "selfcheck": "runtime.selfcheck.command",
+    "reach": "runtime.measure.reach",
     "eval": "runtime.components.evaluation",
     "checkpoints": "runtime.checkpoint.command",
     "ask": "runtime.control.relay",

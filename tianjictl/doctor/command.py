@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tianjictl.doctor.looking import situation_of, visit
+from tianjictl.doctor.registry import wanted
 from tianjictl.doctor.report import judge
+from tianjictl.doctor.roads import try_roads
 from tianjictl.errors import UsageProblem
 from tianjictl.launching.cluster_plan import head_of
 from tianjictl.launching.fleet import Fleet
@@ -30,6 +33,12 @@ def examine_hosts(
     with Fleet({host.name: host for host in head_first(hosts)}) as fleet:
         found = visit(fleet, wish, progress)
         situation = situation_of(found, inventory, wish)
+        if situation.several and not wish.quick and wanted("network.ports", only):
+            progress("trying ports both ways")
+            situation = replace(situation, roads=try_roads(fleet, situation))
+        if situation.several and wish.full:
+            progress("having couriers meet by MPI")
+            situation = replace(situation, meetings=try_roads(fleet, situation, mpi=True))
     return judge(situation, only=only, quick=wish.quick)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from runtime.contract.selfcheck import SelfcheckReport, SelfcheckRequest
+from tianjictl.doctor.checks.software import MPI_MODULE, OLDEST
 from tianjictl.doctor.situation import Examined, Situation
 from tianjictl.errors import DoctorFailed, TianjiError, UsageProblem
 from tianjictl.launching.fleet import Fleet
@@ -19,7 +20,7 @@ from tianjictl.launching.host_check import MODULES, env_modules, examine
 from tianjictl.launching.staging import runtime_archive, stage, staged_at
 from tianjictl.profiling.networks import choose_networks
 from tianjictl.profiling.probing import last_line
-from tianjictl.profiling.remote_facts import NodeFacts, node_facts
+from tianjictl.profiling.remote_facts import node_facts
 from tianjictl.remote.failures import HostFailure
 from tianjictl.remote.fanout import Err, Limits, Ok, fan_out
 from tianjictl.remote.reach import lane, reach
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from runtime.contract.job import Job
     from tianjictl.hosts.types import Host
     from tianjictl.launching.host_check import HostCheck
+    from tianjictl.profiling.remote_facts import NodeFacts
     from tianjictl.remote.base import Connection
 
 _TRIES = Limits(tries=2)  #: a doctor tells of a host that answers at the third knock
@@ -105,40 +107,53 @@ def _reach_all(fleet: Fleet, progress: Callable[[str], None]) -> dict[str, Exami
 
 def look(connection: Connection, one: Examined, wish: Wish) -> Examined:
     """One host, as far as it lets itself be looked at."""
-    host = one.host
     try:
-        one = replace(one, node=node_facts(connection, host, operator_python=sys.executable, devices=not wish.quick))
-        return one if wish.quick else _with_software(connection, one, wish)
+        found = node_facts(connection, one.host, operator_python=sys.executable, devices=not wish.quick)
+        one = replace(one, node=found)
+        return one if wish.quick else _with_proofs(connection, _with_software(connection, one, wish), wish)
     except HostFailure as failure:  # lost on the way: what it has told until then is not enough for a judgement
         return replace(one, node=None, failure=failure)
     except TianjiError as error:
-        return replace(one, failure=error) if one.node is None else replace(one, selfcheck_problem=error.message)
+        return replace(one, failure=error)
 
 
 def _with_software(connection: Connection, one: Examined, wish: Wish) -> Examined:
     modules = (*(MODULES if one.here else ()), *wish.modules)
     try:
-        found = examine(connection, one.host, digest=runtime_archive().digest, modules=modules)
+        return replace(one, software=examine(connection, one.host, digest=runtime_archive().digest, modules=modules))
     except DoctorFailed as error:
         return replace(one, software_problem=error.message.removeprefix(f"{one.name}: check: "))
-    one = replace(one, software=found)
-    if found.version < (3, 11) or set(found.missing) - {"mpi4py.MPI"}:
+
+
+def _with_proofs(connection: Connection, one: Examined, wish: Wish) -> Examined:
+    if one.software is None or not able(one.software):
         return one  # the proofs would fail for the same reason
-    return replace(one, selfcheck=prove(connection, found, pythonpath(connection, one.host, found), wish))
+    path = pythonpath(one.host, one.software)
+    try:
+        if path and not one.software.staged:
+            stage(connection, one.software.state, runtime_archive())
+        return replace(one, selfcheck=prove(connection, one.software, path, wish))
+    except HostFailure:
+        raise
+    except TianjiError as error:
+        return replace(one, selfcheck_problem=error.message)
 
 
-def pythonpath(connection: Connection, host: Host, found: HostCheck) -> str:
-    """Where the runtime lies on a host, brought there if need be; empty where this machine's own is used."""
-    if host.connection == "local" and host.python is None:
-        return ""
-    if not found.staged:
-        return stage(connection, found.state, runtime_archive())
-    return staged_at(found.state, runtime_archive())
+def able(found: HostCheck) -> bool:
+    """Whether a host's Python can run the runtime; MPI is needed for links alone."""
+    return found.version >= OLDEST and not set(found.missing) - {MPI_MODULE}
+
+
+def pythonpath(host: Host, found: HostCheck) -> str:
+    """Where the runtime lies on a host; empty where this machine's own is used."""
+    here = host.connection == "local" and host.python is None
+    return "" if here else staged_at(found.state, runtime_archive())
 
 
 def prove(connection: Connection, found: HostCheck, path: str, wish: Wish) -> SelfcheckReport:
     """Have a host prove its learning code; TianjiError where it says nothing of use."""
-    done = connection.run(_PROVE, found.python, path, wish.request.model_dump_json(), timeout_s=_PROOFS_WITHIN_S)
+    request = wish.request.model_dump_json()
+    done = connection.run(_PROVE, found.python, path, request, timeout_s=_PROOFS_WITHIN_S)
     try:
         return SelfcheckReport.model_validate_json(last_line(done.text))
     except ValidationError as error:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OLDEST = (3, 11)
 NEWEST_TRIED = (3, 14)
-_MPI_MODULE = "mpi4py.MPI"
+MPI_MODULE = "mpi4py.MPI"
 #: Packages whose first two numbers may change what an environment does or how numbers are rounded.
 _COUNTED = ("gymnasium", "numpy", "torch", "ale-py", "mujoco")
 
@@ -35,7 +35,7 @@ def _python(one: Examined, situation: Situation) -> Verdict:
 def _packages(one: Examined, situation: Situation) -> Verdict:
     if one.software is None or one.software.version < OLDEST:
         return skip("there is no Python to ask")
-    missing = {name: why for name, why in one.software.missing.items() if name != _MPI_MODULE}
+    missing = {name: why for name, why in one.software.missing.items() if name != MPI_MODULE}
     if not missing:
         versions = ", ".join(f"{name} {version}" for name, version in one.facts.packages.items() if name in _COUNTED)
         return ok(versions or "all can be imported")
@@ -48,7 +48,7 @@ def _packages(one: Examined, situation: Situation) -> Verdict:
 def _mpi_library(one: Examined, situation: Situation) -> Verdict:
     if one.software is None or one.software.version < OLDEST:
         return skip("there is no Python to ask")
-    problem = one.software.missing.get(_MPI_MODULE)
+    problem = one.software.missing.get(MPI_MODULE)
     mpi = one.facts.mpi
     told = ", ".join(word for word in (mpi.library, f"mpi4py {mpi.mpi4py}" if mpi.mpi4py else "") if word)
     if problem is not None:
