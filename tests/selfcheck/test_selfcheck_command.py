@@ -24,7 +24,8 @@ def test_a_sound_installation_is_proved_within_two_seconds_and_without_torch() -
         "assert 'torch' not in sys.modules\n"
         "sys.exit(code)"
     )
-    request = '{"env": {"id": "CartPole-v1"}, "algorithm": {"name": "dqn", "network": {"hidden": [4096]}}, "seed": 5}'
+    algorithm = '{"name": "dqn", "network": {"hidden": [4096]}}'  # in a run, torch would compute it
+    request = f'{{"env": {{"id": "CartPole-v1"}}, "algorithm": {algorithm}, "seed": 5, "look_s": 0.6}}'
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script, request], capture_output=True, text=True, timeout=60, check=True
     )

@@ -35,16 +35,16 @@ def walks(**kwargs: Any) -> EnvConfig:
     return EnvConfig(id="liars:vector", kwargs=kwargs)
 
 
-def resets(config: EnvConfig) -> SelfcheckFinding:
-    return found("autoreset", lambda: check_resets(config, 1, 0.2))
+def resets(config: EnvConfig, look_s: float = 20.0) -> SelfcheckFinding:
+    return found("autoreset", lambda: check_resets(config, 1, look_s))
 
 
-def limit(config: EnvConfig) -> SelfcheckFinding:
-    return found("step-limit", lambda: check_step_limit(config, 1, 0.1))
+def limit(config: EnvConfig, look_s: float = 20.0) -> SelfcheckFinding:
+    return found("step-limit", lambda: check_step_limit(config, 1, look_s))
 
 
 def beginnings(config: EnvConfig) -> SelfcheckFinding:
-    return found("env-streams", lambda: check_env_streams(config, 1, 0.2))
+    return found("env-streams", lambda: check_env_streams(config, 1, 20.0))
 
 
 @pytest.mark.parametrize("pays", [0.0, 1.0])
@@ -59,7 +59,7 @@ def test_each_mode_is_told_from_what_the_environment_does(mode: str, length: int
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Acrobot-v1"])
 def test_environments_of_the_registry_pass(env_id: str) -> None:
     finding = resets(EnvConfig(id=env_id, delay_us=1_000_000))
-    assert finding.ok and "next-step autoreset, as stated" in finding.evidence
+    assert finding.ok and finding.took_s < 15.0 and "next-step autoreset, as stated" in finding.evidence
 
 
 @pytest.mark.parametrize("said", MODES)
@@ -113,7 +113,7 @@ def test_truncation_that_is_called_termination_is_found(monkeypatch: pytest.Monk
 
 
 def test_episodes_that_do_not_end_in_time_are_not_seen() -> None:
-    finding = resets(walk(length=10**9))
+    finding = resets(walk(length=10**9), look_s=0.2)
     assert finding.ok is None and "no episode ended within 0.1 s" in finding.evidence
 
 
@@ -123,9 +123,17 @@ def test_copies_that_go_different_ways_cannot_be_compared() -> None:
 
 
 def test_a_step_limit_that_is_applied_is_seen_as_it_is_or_with_a_short_one() -> None:
-    assert limit(EnvConfig(id="CartPole-v1")).ok
-    natural = limit(EnvConfig(id="MountainCar-v0"))
-    assert natural.ok and "the limit of 200 steps were cut off" in natural.evidence
+    as_it_is = limit(walk(length=6, limit=6))
+    assert as_it_is.ok and "the limit of 6 steps were cut off" in as_it_is.evidence
+    short = limit(EnvConfig(id="CartPole-v1"), look_s=1.0)
+    assert short.ok and "no episode of random play lasted 500 steps" in short.evidence
+    assert "with 3 as the limit: 8 episodes" in short.evidence
+
+
+def test_episodes_too_long_to_see_an_end_are_shortened_where_that_can_be_done() -> None:
+    long = EnvConfig(id="MountainCar-v0", kwargs={"max_episode_steps": 10**6})
+    finding = resets(long, look_s=1.0)
+    assert finding.ok and finding.evidence.startswith("with episodes of 20 steps: next-step")
 
 
 def test_a_step_limit_that_is_stated_and_not_applied_is_found() -> None:
@@ -134,7 +142,7 @@ def test_a_step_limit_that_is_stated_and_not_applied_is_found() -> None:
 
 
 def test_a_step_limit_that_is_never_reached_is_not_seen_and_none_is_nothing_to_apply() -> None:
-    finding = limit(walk(length=5, limit=6))
+    finding = limit(walk(length=5, limit=6), look_s=0.1)
     assert finding.ok is None and "it takes no shorter one" in finding.evidence
     assert limit(walk()).ok
 
