@@ -46,7 +46,9 @@ def fact(facts: object, name: str) -> Any:
     """The value with a dotted name, as JSON has it."""
     value: Any = facts
     for part in name.split("."):
-        if isinstance(value, tuple):
+        if isinstance(value, tuple) and part.isdigit():
+            value = value[int(part)]
+        elif isinstance(value, tuple):
             value = tuple(getattr(item, part) for item in value)
         else:
             value = value[part] if isinstance(value, dict) else getattr(value, part)

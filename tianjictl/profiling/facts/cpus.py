@@ -102,10 +102,10 @@ def _within_quota(found: tuple[Core, ...], quota: float | None) -> tuple[int, ..
 def _model(files: Mapping[str, str]) -> str:
     for line in files.get("/proc/cpuinfo", "").splitlines():
         key, _, value = line.partition(":")
-        if key.strip() in ("model name", "Model", "cpu model", "Processor"):
+        if key.strip() in ("model name", "Model", "cpu model", "Processor", "cpu"):
             return value.strip()
-    implementer = re.search(r"CPU part\s*:\s*(\S+)", files.get("/proc/cpuinfo", ""))
-    return f"ARM part {implementer[1]}" if implementer else "unknown"
+    parts = dict.fromkeys(re.findall(r"CPU part\s*:\s*(\S+)", files.get("/proc/cpuinfo", "")))
+    return f"ARM part {' and '.join(parts)}" if parts else "unknown"
 
 
 def _online(files: Mapping[str, str]) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ def parse_providers(listing: str) -> tuple[str, ...]:
             names.append(value.strip())
         elif colon and key and not key[0].isspace() and not value.strip():
             names.append(key.strip())
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(name for name in names if not name.startswith("ofi_hook")))  # hooks carry nothing
 
 
 def choose(ports: Sequence[RdmaPort], providers: Sequence[str], *, openable: bool, forced: str = "") -> FabricFacts:

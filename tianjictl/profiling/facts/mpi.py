@@ -25,6 +25,7 @@ class MpiFacts(Document):
     mpiexec: str = ""  #: path
     family: str = ""
     version: str = ""
+    problem: str | None = None  #: what mpiexec says instead of a version that is known here
 
 
 def parse(packages: Mapping[str, str], said: str = "") -> MpiFacts:
@@ -39,4 +40,5 @@ def parse(packages: Mapping[str, str], said: str = "") -> MpiFacts:
         mpiexec=path.strip(),
         family=family,
         version=version,
+        problem=None if version or not path else " ".join(text.split())[:300] or "it says nothing",
     )
