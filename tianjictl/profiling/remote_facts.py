@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 _MOST_LOGIN = 300  #: characters that are kept of what a login shell prints
 _NAMES = " ".join(dict.fromkeys((*V2_FILES, *(name for names in V1_FILES.values() for name in names))))
-#: Of one line each, or worth one.
-_SHORT = [pattern for pattern in FILES if pattern.startswith("/sys/") and not pattern.endswith("/uevent")]
-_LONG = [pattern for pattern in (*FILES, *network.FILES) if pattern not in _SHORT]
+_SYS = [pattern for pattern in FILES if pattern.startswith("/sys/")]  #: hundreds of files on a big host
+_LONG = [pattern for pattern in (*FILES, *network.FILES) if pattern not in _SYS]
 #: What Python tells of itself; one that is too old is passed over.
 _ASK_PYTHON = (
     "import json,os,platform,sys\nfrom importlib import metadata as m\nassert sys.version_info>=(3,11)\nv={}\n"
@@ -35,7 +34,8 @@ _ASK_PYTHON = (
     "print(json.dumps([sys.executable,platform.python_version(),v,sorted(os.sched_getaffinity(0))]))"
 )
 # $1 a mark before each piece, $2 where runs will lie, $3 `devices` asks slow programs too, $4 what to ask Python; then
-# interpreters to look for. Short files are read by the shell itself: a process for each takes a second on a big host.
+# interpreters to look for. One grep reads all of /sys: a process for each file takes a second on a big host, and to a
+# shell that reads byte by byte, as dash does, the kernel's lists of CPUs are empty.
 _SCRIPT = (
     """PATH=$PATH:/usr/sbin:/sbin
 tj_mark=$1 tj_folder=$2 tj_devices=$3 tj_ask=$4
@@ -62,7 +62,8 @@ done
 }
 %FIRST%
 tj_long %LONG%
-tj_short %SHORT%
+tj_say lines sys
+grep -H '' %SYS% 2>/dev/null
 while IFS=: read -r tj_number tj_kind tj_path; do
 if [ -z "$tj_kind" ]; then tj_levels /sys/fs/cgroup "$tj_path"; tj_levels /sys/fs/cgroup/unified "$tj_path"
 else for tj_one in "$tj_kind" $(echo "$tj_kind" | tr , ' '); do tj_levels "/sys/fs/cgroup/$tj_one" "$tj_path"; done
@@ -96,7 +97,7 @@ exit 0
 """.replace("%LIMIT%", str(READ_LIMIT))
     .replace("%NAMES%", _NAMES)
     .replace("%LONG%", " ".join(_LONG))
-    .replace("%SHORT%", " ".join(_SHORT))
+    .replace("%SYS%", " ".join(_SYS))
     .replace("%PRELUDE%", survey.PRELUDE)
     .replace("%FIRST%", survey.FIRST)
     .replace("%QUICK%", survey.QUICK)
@@ -169,6 +170,7 @@ class RemoteHost:
         self._said = self._answers.said
         self.login_prints = done.before.decode("utf-8", "replace").strip()[-_MOST_LOGIN:]
         self.files = {piece.name: piece.text for piece in found if piece.kind == "file"}
+        self.files |= _by_path("".join(piece.text for piece in found if piece.kind == "lines"))
         self._looked = {piece.name for piece in found if piece.kind == "looked"}
         self._python = _python_of(self._said.get("python"))
 
@@ -221,6 +223,16 @@ def _python_of(said: str | None) -> _Python | None:
         return None
     executable, version, packages, affinity = json.loads(said.strip().splitlines()[-1])
     return _Python(str(executable), str(version), dict(packages), tuple(affinity))
+
+
+def _by_path(listing: str) -> dict[str, str]:
+    """Texts by path, of lines `PATH:TEXT`; no path of them holds a colon."""
+    found: dict[str, str] = {}
+    for line in listing.splitlines():
+        path, colon, text = line.partition(":")
+        if colon and path.startswith("/"):
+            found[path] = found.get(path, "") + text + "\n"
+    return found
 
 
 def _pieces(done: Completed, mark: str) -> list[survey.Piece]:
