@@ -54,14 +54,16 @@ def doctor(
     """
     from tianjictl.cli.output import emit_json
     from tianjictl.cli.progress import Progress
+    from tianjictl.doctor.checks.learning import PREFIX
     from tianjictl.doctor.command import examine_hosts
     from tianjictl.doctor.looking import Wish
+    from tianjictl.doctor.registry import wanted_at_all
     from tianjictl.hosts.reader import load
 
     chosen = _chosen(only)
     if quick and full:
         raise UsageProblem("--quick and --full contradict each other")
-    wish = Wish(job=_job(job, env, algo, set_ or ()), quick=quick, full=full)
+    wish = Wish(_job(job, env, algo, set_ or ()), quick=quick, full=full, proofs=wanted_at_all(chosen, PREFIX))
     found = load(inventory)
     hosts = _limited(found, limit)
     with Progress("looking at the hosts") as progress:

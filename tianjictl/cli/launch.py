@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.contract.plan import Plan
+    from tianjictl.profiling.facts.host import HostFacts
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}")
 
@@ -96,23 +97,31 @@ def _launch_here(wanted: Wanted, name: str | None, *, detach: bool, json: bool) 
     return report_up(run, plan, time.monotonic() - began, command="launch", detach=detach, json=json)
 
 
-def _plan(wanted: Wanted, progress: Callable[[str], None]) -> Plan:
+def _plan(wanted: Wanted, progress: Progress) -> Plan:
+    from tianjictl.doctor.quick import examining_here
+
+    seen = examining_here(progress.keep)
     if wanted.path is not None and wanted.is_plan:
         if wanted.changes_the_job:
             raise UsageProblem(f"{wanted.path} is a finished plan: options that change the job do not go with it")
-        return _saved_plan(wanted.path)
+        return _saved_plan(wanted.path, seen)
     from tianjictl.launching.local_plan import plan_for_this_machine
 
     over = wanted.oversubscribe
     return plan_for_this_machine(
-        wanted.job(), shape=wanted.shape, oversubscribe=over, profile_path=wanted.profile, progress=progress
+        wanted.job(),
+        shape=wanted.shape,
+        oversubscribe=over,
+        profile_path=wanted.profile,
+        progress=progress,
+        seen=seen,
     )
 
 
-def _saved_plan(path: Path) -> Plan:
+def _saved_plan(path: Path, seen: Callable[[HostFacts], None]) -> Plan:
     """The plan in a file; PlanStale where what it was made from has changed since."""
     from tianjictl.launching.stale import check_still_valid
 
     plan = read_plan(path)
-    check_still_valid(plan)
+    check_still_valid(plan, seen)
     return plan

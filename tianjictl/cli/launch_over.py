@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tianjictl.cli.launch_report import read_plan, report_up, show
 from tianjictl.cli.main import installed_version
 from tianjictl.cli.progress import Progress
+from tianjictl.doctor.quick import examining
 from tianjictl.errors import UsageProblem
 from tianjictl.launching.cluster_launch import launch_over
 from tianjictl.launching.cluster_plan import plan_for
@@ -61,11 +62,14 @@ def _planner(
             raise UsageProblem(f"{wanted.path} is a finished plan: options that change the job do not go with it")
         saved = _saved(hosts, wanted.path)
 
-        def checked(connections: Mapping[str, Connection]) -> Plan:
-            check_hosts_still_valid(saved, hosts, connections)
-            return saved
+        def check(progress: Callable[[str], None]) -> Callable[[Mapping[str, Connection]], Plan]:
+            def checked(connections: Mapping[str, Connection]) -> Plan:
+                check_hosts_still_valid(saved, hosts, connections, seen=examining(hosts.file, progress))
+                return saved
 
-        return saved.job, lambda _progress: checked
+            return checked
+
+        return saved.job, check
     job = wanted.job()
 
     def make(progress: Callable[[str], None]) -> Callable[[Mapping[str, Connection]], Plan]:
@@ -77,6 +81,7 @@ def _planner(
             oversubscribe=wanted.oversubscribe,
             profile_path=wanted.profile,
             progress=progress,
+            seen=examining(hosts.file, progress),
         )
 
     return job, make

@@ -66,7 +66,7 @@ class Check:
     id: str
     why: str  #: what goes wrong where it fails
     judge: Callable[[Examined, Situation], Verdict]
-    quick: bool = False  #: decided by what a launch has looked at anyway
+    quick: bool = False  #: decided by a host's facts alone, without asking more of it
 
 
 @dataclass(frozen=True, slots=True)

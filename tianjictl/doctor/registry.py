@@ -40,6 +40,11 @@ def chosen(words: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def wanted_at_all(only: frozenset[str], theme: str) -> bool:
+    """Whether any row of a theme is asked for; `theme` with its dot."""
+    return not only or any(f"{word}.".startswith(theme) for word in only)
+
+
 def wanted(check: str, only: frozenset[str]) -> bool:
     """Whether a row is asked for; an empty choice asks for all."""
     theme = PREFIX.removesuffix(".")

@@ -52,7 +52,7 @@ class Report:
 
 
 def judge(situation: Situation, *, only: frozenset[str] = frozenset(), quick: bool = False) -> Report:
-    """Every check that is asked for, on every host. `quick` leaves out what a launch has not looked at."""
+    """Every check that is asked for, on every host. `quick` leaves out what facts alone do not decide."""
     findings = [
         judge_one(check, one, situation)
         for check in CHECKS

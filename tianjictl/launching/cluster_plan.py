@@ -73,12 +73,14 @@ def plan_for(
     profile_path: Path | None = None,
     head: str | None = None,
     progress: Callable[[str], None] = lambda _line: None,
+    seen: Callable[[Sequence[NodeFacts]], None] = lambda _nodes: None,
 ) -> Plan:
     """Plan `job` over the hosts of `connections`, which are those of the inventory that may be used.
 
-    The first host of the plan is the head. Raises Infeasible if no placement exists, Unreachable if a host cannot be
-    looked at, and UsageProblem if two names are one machine, a host has no address in its network, the environment
-    cannot be made, or the job's sizes contradict each other.
+    The first host of the plan is the head. `seen` is told what was found before anything is planned with it. Raises
+    Infeasible if no placement exists, Unreachable if a host cannot be looked at, and UsageProblem if two names are one
+    machine, a host has no address in its network, the environment cannot be made, or the job's sizes contradict each
+    other.
     """
     job = with_counts(job, shape, oversubscribe=oversubscribe)
     hosts = [host for host in inventory.hosts if host.name in connections]
@@ -88,6 +90,7 @@ def plan_for(
         with EnvProbe(job.env) as probe:
             progress(f"looking at {len(ordered)} host{'' if len(ordered) == 1 else 's'}")
             nodes = look_at(ordered, connections)
+            seen(nodes)
             return plan_of(nodes, job, probe.spec(progress), profile_path=profile_path)
     except SizesError as error:
         raise UsageProblem(error.message, hint=error.hint) from error

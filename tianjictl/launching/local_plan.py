@@ -37,8 +37,9 @@ def plan_for_this_machine(
     oversubscribe: bool = False,
     profile_path: Path | None = None,
     progress: Callable[[str], None] = lambda _line: None,
+    seen: Callable[[HostFacts], None] = lambda _facts: None,
 ) -> Plan:
-    """Plan `job` on the local host.
+    """Plan `job` on the local host. `seen` is told what was found before anything is planned with it.
 
     `shape` (`L2A8`) overrides the job's counts, `oversubscribe` lets components share cores, `profile_path` names a
     saved profile instead of the cached one. Where a number is `auto`, more than one shape fits and nothing was
@@ -50,6 +51,7 @@ def plan_for_this_machine(
     try:
         with EnvProbe(job.env) as probe:
             facts = local_facts()
+            seen(facts)
             return _plan(job, probe.spec(progress), facts, profile_path, progress)
     except SizesError as error:
         raise UsageProblem(error.message, hint=error.hint) from error

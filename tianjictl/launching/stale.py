@@ -18,12 +18,13 @@ from tianjictl.profiling.profile import inventory_digest, job_digest, profile_ke
 from tianjictl.profiling.rates import known_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from runtime.contract.plan import Plan
     from tianjictl.hosts.types import Inventory
     from tianjictl.profiling.facts.host import HostFacts
     from tianjictl.profiling.profile import ClusterProfile
+    from tianjictl.profiling.remote_facts import NodeFacts
     from tianjictl.remote.base import Connection
 
 
@@ -38,12 +39,13 @@ def with_origin(plan: Plan, job: Path | None, profile: Path | None, inventory: s
     return plan.model_copy(update={"origin": origin})
 
 
-def check_still_valid(plan: Plan) -> None:
+def check_still_valid(plan: Plan, seen: Callable[[HostFacts], None] = lambda _facts: None) -> None:
     """Raise PlanStale where this machine, the job or the profile is not what the plan was made from.
 
     A job file that is gone is no objection: the plan holds the whole job.
     """
     facts = local_facts()
+    seen(facts)
     if plan.fingerprints.inventory != inventory_digest(facts):
         raise _stale(plan, "this machine is not what the plan was made for: its CPUs, quota or memory limit differ")
     _check_job(plan)
@@ -52,13 +54,19 @@ def check_still_valid(plan: Plan) -> None:
         raise _stale(plan, f"the profile of {facts.name} was measured again since the plan was made from it")
 
 
-def check_hosts_still_valid(plan: Plan, inventory: Inventory, connections: Mapping[str, Connection]) -> None:
+def check_hosts_still_valid(
+    plan: Plan,
+    inventory: Inventory,
+    connections: Mapping[str, Connection],
+    seen: Callable[[Sequence[NodeFacts]], None] = lambda _nodes: None,
+) -> None:
     """The same for a plan over the hosts of an inventory: every host that differs is named."""
     gone = [host.name for host in plan.hosts if inventory.find(host.name) is None]
     if gone:
         raise _stale(plan, f"{inventory.file or 'the inventory'} no longer has {', '.join(gone)}")
     hosts = [host for planned in plan.hosts if (host := inventory.find(planned.name)) is not None]
     nodes = look_at(hosts, connections)
+    seen(nodes)
     networks, _ = choose_networks(nodes, plan.head)
     now, then = nodes_digest(nodes, networks).split(), plan.fingerprints.inventory.split()
     other = [told.partition("=")[0] for told in now if told not in then]

@@ -71,12 +71,23 @@ def _clock(one: Examined, _situation: Situation) -> Verdict:
 
 
 CHECKS = (
-    Check("ssh.reach", "a run is started, watched and stopped over SSH", _reach),
-    Check("shell.prints", "programs that parse a login's output, such as rsync and mpirun, break on it", _shell),
-    Check("host.duplicate", "two names for one machine would share its cores without knowing of it", _duplicate),
+    Check("ssh.reach", "a run is started, watched and stopped over SSH", _reach, quick=True),
+    Check(
+        "shell.prints",
+        "programs that parse a login's output, such as rsync and mpirun, break on it",
+        _shell,
+        quick=True,
+    ),
+    Check(
+        "host.duplicate",
+        "two names for one machine would share its cores without knowing of it",
+        _duplicate,
+        quick=True,
+    ),
     Check(
         "clock.offset",
         "logs, events and file ages of different hosts cannot be put in order; training itself uses no common clock",
         _clock,
+        quick=True,
     ),
 )

@@ -32,4 +32,8 @@ def _shown(name: str, parts: int, driver: str) -> str:
     return name + (f" in {parts} MIG parts" if parts else "") + (f", driver {driver}" if driver else "")
 
 
-CHECKS = (Check("gpu.driver", "a driver that does not answer hides the GPU, and may hang what asks for it", _driver),)
+CHECKS = (
+    Check(
+        "gpu.driver", "a driver that does not answer hides the GPU, and may hang what asks for it", _driver, quick=True
+    ),
+)

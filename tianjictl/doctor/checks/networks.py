@@ -168,7 +168,7 @@ def _chosen(one: Examined, situation: Situation) -> Address | None:
 CHECKS = (
     Check("network.name", "MPI libraries with launchers of their own tell other hosts this name, and wait for ever",
           _name, quick=True),
-    Check("network.address", "training data and control messages go to this address", _address),
+    Check("network.address", "training data and control messages go to this address", _address, quick=True),
     Check("network.ports", "agents call the coordinator, and couriers call each other, in this range", _ports),
     Check("rdma.devices", "RDMA carries data between hosts without their cores", _rdma, quick=True),
     Check("fabric.provider", "what libfabric chooses decides how fast links are, and whether they survive a peer",

@@ -140,7 +140,8 @@ CHECKS = (
           quick=True),
     Check("numa.visible", "memory on the other socket costs about twice the time; unseen, it cannot be avoided", _numa,
           quick=True),
-    Check("sched.autogroup", "idle sessions count as much as a run's, and priorities between runs do not", _autogroup),
+    Check("sched.autogroup", "idle sessions count as much as a run's, and priorities between runs do not", _autogroup,
+          quick=True),
     Check("threads.environment", "variables that bind threads work against the plan's own pinning", _threads,
           quick=True),
 )  # fmt: skip
