@@ -94,7 +94,7 @@ def tianjictl(*arguments: str) -> str:
     return done.stdout
 
 
-def compare(pair: Pair, *, warm_up: float, seconds: float, refresh: bool) -> Outcome:
+def compare(pair: Pair, *, warm_up: float, seconds: float, refresh: bool, precedence: bool) -> Outcome:
     """Predict one pair and run it."""
     job = str(PLAYBOOKS / f"{pair.job}.yaml")
     settings = ["training.stop.reward=null", "training.stop.wall_time=1h", *pair.settings]
@@ -107,7 +107,11 @@ def compare(pair: Pair, *, warm_up: float, seconds: float, refresh: bool) -> Out
         expected = _predicted(plan)
         run = json.loads(tianjictl("launch", str(file), "-d", "--json"))["data"]["run_id"]
     try:
-        seen, strangers = _watch(plan, RunPaths(runs_home() / run), warm_up, seconds)
+        paths = RunPaths(runs_home() / run)
+        if precedence:
+            for component in json.loads(paths.view.read_bytes())["components"]:
+                _go_before_others(component["pid"])
+        seen, strangers = _watch(plan, paths, warm_up, seconds)
     finally:
         tianjictl("stop", run, "--yes", "--no-checkpoint")
     rates = [view["rates"] for view in seen]
@@ -149,6 +153,14 @@ def _watch(plan: Plan, paths: RunPaths, warm_up: float, seconds: float) -> tuple
     return seen, (_waited_s(pids) - before) / (time.monotonic() - began) / max(1, len(pids))
 
 
+def _go_before_others(pid: int) -> None:
+    """Sessions share the processors evenly where the kernel groups them, and niceness counts within a session only."""
+    os.setpriority(os.PRIO_PROCESS, pid, max(-20, os.getpriority(os.PRIO_PROCESS, pid) - 15))
+    group = Path(f"/proc/{pid}/autogroup")
+    if group.exists():
+        group.write_text("-19")
+
+
 def _waited_s(pids: Sequence[int]) -> float:
     return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) for pid in pids) / 1e9
 
@@ -166,12 +178,18 @@ def main() -> int:
     options = parser.parse_args()
     wanted = [PAIRS[int(number)] for number in options.pairs.split(",")] if options.pairs else list(PAIRS)
     if options.precedence:
-        os.nice(-20)
+        _go_before_others(os.getpid())
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="prediction-") as home:
         os.environ.setdefault("TIANJICTL_HOME", home)
         for pair in wanted:
-            outcome = compare(pair, warm_up=options.warm_up, seconds=options.seconds, refresh=options.refresh)
+            outcome = compare(
+                pair,
+                warm_up=options.warm_up,
+                seconds=options.seconds,
+                refresh=options.refresh,
+                precedence=options.precedence,
+            )
             outcomes.append(outcome)
             if not options.json:
                 _print(outcome)

@@ -88,6 +88,7 @@ def _actors(request: MeasureRequest, progress: _Progress) -> Iterator[ActorRate]
 
 def _by_turns(request: MeasureRequest) -> tuple[float, float]:
     """Samples per second of a learner on one core, and seconds per fragment of its buffer; neither waits."""
+    before = os.sched_getaffinity(0)
     pin(request.cores[:1])
     bench = Bench(request)
     receive: list[float] = []
@@ -99,7 +100,7 @@ def _by_turns(request: MeasureRequest) -> tuple[float, float]:
 
     rate = repeated(learner, _ESTIMATE_S)
     bench.close()
-    pin(request.cores)
+    os.sched_setaffinity(0, before)
     return rate.median, spread(receive[1:] or receive).median
 
 
