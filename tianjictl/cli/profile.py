@@ -154,29 +154,13 @@ def _sizes_in_words() -> Iterator[None]:
 
 def _print_facts(facts: HostFacts) -> None:
     from tianjictl.cli.output import print_table, say
-    from tianjictl.profiling.facts.cpulist import format_cpulist
+    from tianjictl.profiling.facts import words
 
-    cpu, memory = facts.cpu, facts.memory
-    say(f"{facts.name}: {cpu.model}", style="bold")
-    packages = {core.package for core in cpu.allowed}
-    nodes = {core.numa for core in cpu.allowed}
-    physical = {(core.package, core.core) for core in cpu.allowed}
-    say(
-        f"usable: {len(cpu.usable)} CPUs ({format_cpulist(cpu.usable)}), {cpu.capacity:g} CPUs' worth of time; "
-        f"{len(physical)} physical cores, {len(packages)} package(s), {len(nodes)} NUMA node(s)"
-    )
-    print_table(("limit", "says"), [(source.name, source.says) for source in (*cpu.sources, *memory.sources)])
-    disk = facts.disk
-    say(
-        f"memory: {memory.limit_bytes / 2**30:.1f} GiB"
-        + (f", disk free: {disk.free_bytes / 2**30:.1f} GiB" if disk else "")
-    )
-    for nic in facts.nics:
-        speed = f"{nic.mbit_per_s} Mbit/s" if nic.mbit_per_s else "speed unknown"
-        say(f"network: {nic.name} {'up' if nic.up else 'down'}, {speed}")
-    for gpu in facts.gpus:
-        say(f"gpu: {gpu.index} {gpu.name} {gpu.memory_mib or '?'} MiB")
-    say(f"python {facts.python}, " + ", ".join(f"{name} {version}" for name, version in facts.packages.items()))
+    say(f"{facts.name}: {facts.cpu.model}", style="bold")
+    print_table(("fact", "found"), words.rows(facts))
+    say()
+    limits = [(source.name, source.says) for source in (*facts.cpu.sources, *facts.memory.sources)]
+    print_table(("limit", "says"), limits)
 
 
 def _print_rates(measured: MeasureReport) -> None:
