@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tianjictl.cli.output import print_table, safe, say
+from tianjictl.cli.output import print_table, say
 from tianjictl.doctor.finding import Severity
 
 if TYPE_CHECKING:
@@ -82,5 +82,6 @@ def _finding(rows: Sequence[Finding]) -> None:
     say(f"    {first.evidence}")
     say(f"    why:  {first.why}")
     if first.mend:
-        likewise = f"    (likewise for {', '.join(row.host for row in rows[1:])})" if len(rows) > 1 else ""
-        say(f"    mend: {first.mend}{safe(likewise)}")
+        say(f"    mend: {first.mend}")
+        if len(rows) > 1:
+            say(f"          and likewise for {', '.join(row.host for row in rows[1:])}")

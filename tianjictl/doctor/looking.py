@@ -16,7 +16,7 @@ from tianjictl.doctor.checks.software import MPI_MODULE, OLDEST
 from tianjictl.doctor.situation import Examined, Situation
 from tianjictl.errors import DoctorFailed, TianjiError, UsageProblem
 from tianjictl.launching.fleet import Fleet
-from tianjictl.launching.host_check import MODULES, env_modules, examine
+from tianjictl.launching.host_check import MODULES, FolderRefused, env_modules, examine
 from tianjictl.launching.staging import runtime_archive, stage, staged_at
 from tianjictl.profiling.networks import choose_networks
 from tianjictl.profiling.probing import last_line
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _TRIES = Limits(tries=2)  #: a doctor tells of a host that answers at the third knock
 _PROOFS_WITHIN_S = 60.0
+MOST_THREADS = 8  #: of a learner that is asked whether it would have them
 # $1 interpreter, $2 PYTHONPATH or "", $3 what to prove
 _PROVE = """[ -z "$2" ] || export PYTHONPATH="$2"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
@@ -49,7 +50,8 @@ class Wish:
     """How far a visit goes."""
 
     job: Job | None = None
-    spec: EnvSpec | None = None  #: of the job's environment, as it is where the job is planned
+    spec: EnvSpec | None = None  #: of the job's environment, as it is on this machine, where it is planned
+    env_problem: str | None = None  #: why it cannot be made on this machine
     quick: bool = False  #: facts only
     proofs: bool = True  #: of the learning code, unless `quick`
     full: bool = False  #: also what takes seconds
@@ -59,14 +61,13 @@ class Wish:
         """What must be importable besides the runtime's own needs."""
         return () if self.job is None else env_modules(self.job.env.id)
 
-    @property
-    def request(self) -> SelfcheckRequest:
-        """What a host is asked to prove."""
+    def request(self, cores: int) -> SelfcheckRequest:
+        """What a host with so many cores is asked to prove."""
+        asked = SelfcheckRequest(full=self.full, threads=max(1, min(cores, MOST_THREADS)))
         if self.job is None:
-            return SelfcheckRequest(full=self.full)
-        return SelfcheckRequest(
-            env=self.job.env, spec=self.spec, algorithm=self.job.algorithm, seed=self.job.training.seed, full=self.full
-        )
+            return asked
+        job = {"env": self.job.env, "spec": self.spec, "algorithm": self.job.algorithm, "seed": self.job.training.seed}
+        return asked.model_copy(update=job)
 
 
 def visit(fleet: Fleet, wish: Wish, progress: Callable[[str], None]) -> tuple[Examined, ...]:
@@ -122,6 +123,8 @@ def _with_software(connection: Connection, one: Examined, wish: Wish) -> Examine
     modules = (*(MODULES if one.here else ()), *wish.modules)
     try:
         return replace(one, software=examine(connection, one.host, digest=runtime_archive().digest, modules=modules))
+    except FolderRefused as error:
+        return replace(one, folder_problem=error.message.removeprefix(f"{one.name}: check: "))
     except DoctorFailed as error:
         return replace(one, software_problem=error.message.removeprefix(f"{one.name}: check: "))
 
@@ -133,7 +136,10 @@ def _with_proofs(connection: Connection, one: Examined, wish: Wish) -> Examined:
     try:
         if path and not one.software.staged:
             stage(connection, one.software.state, runtime_archive())
-        return replace(one, selfcheck=prove(connection, one.software, path, wish)) if wish.proofs else one
+        if not wish.proofs:
+            return one
+        request = wish.request(len(one.facts.cpu.usable))
+        return replace(one, selfcheck=prove(connection, one.software, path, request))
     except HostFailure:
         raise
     except TianjiError as error:
@@ -151,10 +157,9 @@ def pythonpath(host: Host, found: HostCheck) -> str:
     return "" if here else staged_at(found.state, runtime_archive())
 
 
-def prove(connection: Connection, found: HostCheck, path: str, wish: Wish) -> SelfcheckReport:
+def prove(connection: Connection, found: HostCheck, path: str, request: SelfcheckRequest) -> SelfcheckReport:
     """Have a host prove its learning code; TianjiError where it says nothing of use."""
-    request = wish.request.model_dump_json()
-    done = connection.run(_PROVE, found.python, path, request, timeout_s=_PROOFS_WITHIN_S)
+    done = connection.run(_PROVE, found.python, path, request.model_dump_json(), timeout_s=_PROOFS_WITHIN_S)
     try:
         return SelfcheckReport.model_validate_json(last_line(done.text))
     except ValidationError as error:
@@ -179,5 +184,6 @@ def situation_of(hosts: Sequence[Examined], inventory: str | None, wish: Wish) -
         hosts=tuple(hosts),
         inventory=inventory,
         env_id=None if wish.job is None else wish.job.env.id,
+        env_problem=wish.env_problem,
         networks=networks_of(hosts),
     )

@@ -37,7 +37,8 @@ class Examined:
     reached_s: float | None = None
     node: NodeFacts | None = None
     software: HostCheck | None = None
-    software_problem: str | None = None  #: why there is no Python to ask, or no folder for runs
+    software_problem: str | None = None  #: why there is no Python to ask
+    folder_problem: str | None = None  #: why there can be no folder for runs
     selfcheck: SelfcheckReport | None = None
     selfcheck_problem: str | None = None  #: why the proofs could not be made, though there is a Python
 
@@ -63,8 +64,8 @@ class Situation:
 
     hosts: tuple[Examined, ...]
     inventory: str | None = None  #: its file, for commands
-    needed_bytes: int = 0  #: on the disk of each host, for the job; 0 where no job is named
-    env_id: str | None = None
+    env_id: str | None = None  #: of the job, if one is named
+    env_problem: str | None = None  #: why it cannot be made on this machine
     roads: tuple[Road, ...] | None = None  #: by TCP; none where nobody has tried
     meetings: tuple[Road, ...] | None = None  #: of two couriers, by MPI; none where nobody has tried
     networks: Mapping[str, str | None] = field(default_factory=dict)  #: that each host would take, where known

@@ -94,6 +94,10 @@ os._exit(1 if found["missing"] or "staged" not in found else 0)
 """
 
 
+class FolderRefused(DoctorFailed):
+    """There can be no folder for runs on a host."""
+
+
 class HostCheck(View):
     """What was found on a host that can take part."""
 
@@ -137,7 +141,7 @@ def examine(connection: Connection, host: Host, *, digest: str, modules: Sequenc
     )  # fmt: skip
     if done.status == 3:
         hint = "set tianji_workdir to a folder that can be written to"
-        raise _failed(host, f"its folder for runs cannot be made: {done.complaint}", hint)
+        raise FolderRefused(f"{host.name}: check: its folder for runs cannot be made: {done.complaint}", hint=hint)
     if not done.text.strip():
         sought = host.python or "python3 (3.11 or newer)"
         raise _failed(host, f"there is no {sought}", _bootstrap(host))

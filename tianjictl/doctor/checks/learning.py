@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PREFIX = "learning."
 WHOLE = f"{PREFIX}code"  #: where no proof could be made at all
 #: Proofs that are about the job's environment; the others are about what is installed.
-_OF_THE_ENVIRONMENT = ("autoreset", "env-streams", "frame-stack", "spec", "env")
+_OF_THE_ENVIRONMENT = ("environment", "autoreset", "step-limit", "env-streams")
 _WHY = {
     "gae": "advantages that bootstrap wrongly at a truncation train towards wrong values, and nothing says so",
     "n-step": "a return that reaches over an episode's end trains on rewards of another episode",
@@ -23,6 +23,8 @@ _WHY = {
     "streams": "actors with the same random numbers play the same episodes, and count for one",
     "env-streams": "environments with the same random numbers play the same episodes, and count for one",
     "threads": "a learner with other threads than planned waits for cores, or leaves them idle",
+    "environment": "every component is made for the shapes that the plan knows",
+    "step-limit": "an episode that is cut short by a limit is not over: its value must be bootstrapped",
     "autoreset": "a step after an episode's end that is taken for a real one teaches nonsense",
     "engines": "the two ways to compute a network must agree",
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tianjictl.doctor.finding import Check, Verdict, fail, info, ok, skip, warn
 from tianjictl.doctor.situation import on, setting
+from tianjictl.launching.host_check import env_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,10 @@ _COUNTED = ("gymnasium", "numpy", "torch", "ale-py", "mujoco")
 
 
 def _python(one: Examined, situation: Situation) -> Verdict:
+    if one.software is None and one.software_problem is None:
+        return skip("nobody has looked")
     if one.software is None:
-        return fail(one.software_problem or "nobody has looked", _bootstrap(one, situation))
+        return fail(one.software_problem or "", _bootstrap(one, situation))
     version = one.software.version
     told = f"Python {'.'.join(map(str, version))}, {one.software.python}"
     if version < OLDEST:
@@ -40,9 +43,23 @@ def _packages(one: Examined, situation: Situation) -> Verdict:
         versions = ", ".join(f"{name} {version}" for name, version in one.facts.packages.items() if name in _COUNTED)
         return ok(versions or "all can be imported")
     told = "; ".join(f"{name}: {why}" for name, why in missing.items())
-    own = situation.env_id is not None and situation.env_id.partition(":")[0] in missing
-    install = on(one, f"{one.software.python} -m pip install PACKAGE")
-    return fail(told, f"{install}, with the package of {situation.env_id}" if own else _bootstrap(one, situation))
+    wanted = env_modules(situation.env_id) if situation.env_id else ()
+    if set(missing) <= set(wanted):
+        install = on(one, f"{one.software.python} -m pip install {' '.join(wanted)}")
+        return fail(told, f"{install}, or whatever distribution has that module")
+    return fail(told, _bootstrap(one, situation))
+
+
+def _environment(one: Examined, situation: Situation) -> Verdict:
+    if situation.env_id is None:
+        return skip("no job is named")
+    if situation.hosts[0] is not one or all(each.here for each in situation.hosts):
+        return skip("what the host itself makes of it stands under learning.environment")
+    if situation.env_problem is None:
+        return ok(f"{situation.env_id} can be made where it is planned")
+    package = situation.env_id.partition(":")[0] if ":" in situation.env_id else "'gymnasium[all]'"
+    mend = f"install what it needs beside tianjictl, such as: pip install {package}"
+    return fail(f"this machine, which plans, cannot make {situation.env_id}: {situation.env_problem}", mend)
 
 
 def _mpi_library(one: Examined, situation: Situation) -> Verdict:
@@ -126,6 +143,8 @@ def _family(library: str) -> str:
 
 
 def _bootstrap(one: Examined, situation: Situation) -> str:
+    if situation.inventory is None:
+        return situation.playbook("bootstrap", one)
     other = setting(one, "ansible_python_interpreter", "a Python that has them")
     return f"{situation.playbook('bootstrap', one)}, or {other}"
 
@@ -135,6 +154,7 @@ CHECKS = (
     Check("python.packages", "a component that cannot import what it needs never starts", _packages),
     Check("versions.agree", "the same seed gives other numbers, and an environment may play otherwise", _agree,
           quick=True),
+    Check("job.environment", "a plan is made for the shapes that the environment shows", _environment),
     Check("mpi.library", "couriers carry training data between hosts by MPI", _mpi_library),
     Check("mpi.launch", "two couriers that cannot meet are a link that never comes up", _mpi_launch),
 )  # fmt: skip

@@ -23,11 +23,15 @@ _IN_MEMORY = ("tmpfs", "ramfs")
 def _folder(one: Examined, _situation: Situation) -> Verdict:
     if one.software is not None:
         return ok(f"{one.software.state} can be written to")
-    if one.software_problem is None:
-        return skip("nobody has tried")
-    if "folder for runs" in one.software_problem:
-        return fail(one.software_problem, setting(one, "tianji_workdir", "a folder that can be written to"))
-    return skip("there is no Python to ask")
+    if one.folder_problem is not None:
+        writable = "a folder that can be written to"
+        mend = f"export TIANJICTL_HOME={writable}" if _own_folder(one) else setting(one, "tianji_workdir", writable)
+        return fail(one.folder_problem, mend)
+    return skip("there is no Python to ask" if one.software_problem else "nobody has tried")
+
+
+def _own_folder(one: Examined) -> bool:
+    return one.here and one.host.workdir is None
 
 
 def _space(one: Examined, situation: Situation) -> Verdict:
@@ -36,12 +40,11 @@ def _space(one: Examined, situation: Situation) -> Verdict:
         return skip("df does not say")
     told = f"{_size(disk.free_bytes)} free of {_size(disk.total_bytes)} at {disk.path}"
     mend = f"{situation.playbook('cleanup', one, '-e', 'tianji_keep_days=1')}, or tianji_workdir elsewhere"
-    needed = max(LEAST, situation.needed_bytes)
-    if disk.free_bytes < needed:
-        return fail(f"{told}, and {_size(needed)} may be needed", mend)
+    if disk.free_bytes < LEAST:
+        return fail(f"{told}, and {_size(LEAST)} are needed for logs and code alone", mend)
     if disk.inodes_free is not None and disk.inodes_free < LEAST_INODES:
         return fail(f"{told}, but room for {disk.inodes_free} more files only", mend)
-    if disk.free_bytes < max(TIGHT, 2 * situation.needed_bytes):
+    if disk.free_bytes < TIGHT:
         return warn(told, mend)
     if disk.inodes_free is not None and disk.inodes_free < TIGHT_INODES:
         return warn(f"{told}, but room for {disk.inodes_free} more files only", mend)
