@@ -65,6 +65,11 @@ def plan(
     _print(made, job, hosts.file, explain=explain)
     if files:
         note(f"written to {', '.join(str(path) for path in files)}")
+    if hostfile is not None:
+        from tianjictl.planning.mpi_files import commands
+
+        for line in commands(made, hostfile, mpich_twin(hostfile), rankfile):
+            note(line)
     return 0
 
 
@@ -74,7 +79,7 @@ def _planned(
     """The plan, and hwloc's number of every core by host if they are wanted."""
     from tianjictl.cli.output import note
     from tianjictl.launching.cluster_plan import is_this_machine, plan_for
-    from tianjictl.planning.mpi_files import logical_cores
+    from tianjictl.planning.mpi_files import hwloc_cores
 
     path = None if profile is None else Path(profile)
     if is_this_machine(hosts):
@@ -92,7 +97,8 @@ def _planned(
                 raise of_all(failures)
             made = plan_for(hosts, fleet.connections, job, shape=shape, profile_path=path, progress=note)
             facts = [node.facts for node in look_at(hosts.hosts, fleet.connections)] if want_cores else []
-    return made, {fact.name: logical_cores(fact.cpu.allowed) for fact in facts}
+    known = {fact.name: hwloc_cores(fact.cpu) for fact in facts}
+    return made, {name: numbers for name, numbers in known.items() if numbers is not None}
 
 
 def _files(
@@ -114,8 +120,13 @@ def _files(
         files[output] = plan_bytes(with_origin(plan, job, None if profile is None else Path(profile), inventory))
     if hostfile is not None:
         files[hostfile] = mpi_files.openmpi_hostfile(plan).encode()
-        files[hostfile.with_name(f"{hostfile.name}.mpich")] = mpi_files.mpich_hostfile(plan).encode()
+        files[mpich_twin(hostfile)] = mpi_files.mpich_hostfile(plan).encode()
     return files
+
+
+def mpich_twin(hostfile: Path) -> Path:
+    """Where MPICH's hostfile lies: beside Open MPI's."""
+    return hostfile.with_name(f"{hostfile.name}.mpich")
 
 
 def _write(path: Path, content: bytes) -> None:
