@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tianjictl.cli import completion as complete
-from tianjictl.cli.inventory_import import InventoryCommand, import_inventory
+from tianjictl.cli.inventory_import import (
+    HostFile,
+    InventoryCommand,
+    Match,
+    Output,
+    Slurm,
+    Sources,
+    SshConfig,
+    import_inventory,
+)
 from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, print_table
 from tianjictl.errors import UsageProblem
@@ -25,44 +34,35 @@ _FIELDS = (
 )  # fmt: skip
 
 
+Action = Annotated[
+    str,
+    typer.Argument(
+        metavar="[list|show|trust|import]",
+        help="What to do; list if left out.",
+        autocompletion=complete.inventory_actions,
+    ),
+]
+HostName = Annotated[
+    str | None,
+    typer.Argument(metavar="[HOST]", help="One host; all of them if left out.", autocompletion=complete.hosts_to_show),
+]
+File = Annotated[
+    Path | None,
+    typer.Option("--inventory", "-i", metavar="FILE", help="inventory/hosts.yaml if left out, else this machine."),
+]
+
+
 def inventory(
-    action: Annotated[
-        str,
-        typer.Argument(
-            metavar="[list|show|trust|import]",
-            help="What to do; list if left out.",
-            autocompletion=complete.inventory_actions,
-        ),
-    ] = "list",
-    host: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[HOST]", help="One host; all of them if left out.", autocompletion=complete.hosts_to_show
-        ),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--inventory", "-i", metavar="FILE", help="inventory/hosts.yaml if left out, else this machine."),
-    ] = None,
+    action: Action = "list",
+    host: HostName = None,
+    file: File = None,
     origin: Annotated[bool, typer.Option("--origin", help="Show where each variable was written.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust new keys without asking.")] = False,
-    slurm: Annotated[
-        str | None,
-        typer.Option("--slurm", metavar="[LIST]", help="import: hosts of cn[01-04,07], or of the job this runs in."),
-    ] = None,
-    hostfile: Annotated[
-        Path | None, typer.Option("--hostfile", metavar="FILE", help="import: hosts of an MPI hostfile, with slots.")
-    ] = None,
-    ssh_config: Annotated[
-        str | None,
-        typer.Option("--ssh-config", metavar="[FILE]", help="import: hosts of an SSH configuration; ~/.ssh/config."),
-    ] = None,
-    match: Annotated[
-        str | None, typer.Option("--match", metavar="GLOB", help="import --ssh-config: only names like this.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="import: a new file; standard output.")
-    ] = None,
+    slurm: Slurm = None,
+    hostfile: HostFile = None,
+    ssh_config: SshConfig = None,
+    match: Match = None,
+    output: Output = None,
     json: Json = False,
 ) -> int:
     """List the hosts of an inventory, show what is known of them, or trust the SSH keys of those seen first now.
@@ -71,13 +71,13 @@ def inventory(
     """
     if action not in _ACTIONS:
         raise UsageProblem(f"no such action: {action}", hint="list, show, trust or import")
-    given = [slurm, hostfile, ssh_config, match, output]
+    sources = Sources(slurm, hostfile, ssh_config, match, output)
     if action == "import":
         if host is not None or file is not None or origin or yes:
             hint = "tianjictl inventory import --slurm 'cn[01-04]' -o FILE"
             raise UsageProblem("import takes no host, -i, --origin or --yes", hint=hint)
-        return import_inventory(slurm, hostfile, ssh_config, match, output, json=json)
-    if any(value is not None for value in given):
+        return import_inventory(sources, json=json)
+    if sources != Sources():
         raise UsageProblem(f"{action} makes no inventory", hint="tianjictl inventory import --help")
     if action == "list" and (host is not None or origin):
         raise UsageProblem("list takes neither a host nor --origin", hint="tianjictl inventory show HOST --origin")

@@ -5,14 +5,33 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import typer
 from typer.core import TyperCommand
 
 from tianjictl.errors import UsageProblem
 
 if TYPE_CHECKING:
     from tianjictl.hosts.importing.found import Found
+
+Slurm = Annotated[
+    str | None,
+    typer.Option("--slurm", metavar="[LIST]", help="import: hosts of cn[01-04,07], or of the job this runs in."),
+]
+HostFile = Annotated[
+    Path | None, typer.Option("--hostfile", metavar="FILE", help="import: hosts of an MPI hostfile, with slots.")
+]
+SshConfig = Annotated[
+    str | None,
+    typer.Option("--ssh-config", metavar="[FILE]", help="import: hosts of an SSH configuration; ~/.ssh/config."),
+]
+Match = Annotated[
+    str | None, typer.Option("--match", metavar="GLOB", help="import --ssh-config: only names like this.")
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="import: a new file; standard output.")
+]
 
 #: Options whose value may be left out, and what stands for it then.
 BARE = {"--slurm": "", "--ssh-config": ""}
@@ -32,25 +51,28 @@ class InventoryCommand(TyperCommand):
         return super().parse_args(ctx, filled)
 
 
-def import_inventory(
-    slurm: str | None,
-    hostfile: Path | None,
-    ssh_config: str | None,
-    match: str | None,
-    output: Path | None,
-    *,
-    json: bool,
-) -> int:
+class Sources(NamedTuple):
+    """The options of `import`: where the hosts are to come from, and where they are to go."""
+
+    slurm: str | None = None  #: empty where the job's own list is meant
+    hostfile: Path | None = None
+    ssh_config: str | None = None  #: empty where the user's own is meant
+    match: str | None = None
+    output: Path | None = None
+
+
+def import_inventory(sources: Sources, *, json: bool) -> int:
     """Find the hosts, write them down, read that back, and only then put it where it was asked for."""
-    if [slurm, hostfile, ssh_config].count(None) != 2:
+    output = sources.output
+    if sources[:3].count(None) != 2:
         raise UsageProblem(f"import takes one of {_SOURCES}", hint="tianjictl inventory import --slurm 'cn[01-04]'")
-    if match is not None and ssh_config is None:
+    if sources.match is not None and sources.ssh_config is None:
         raise UsageProblem("--match goes with --ssh-config", hint="the other lists name what is meant")
     from tianjictl.hosts.importing.document import checked, inventory_text, refuse_target, write_new
 
     if output is not None:
         refuse_target(output)
-    hosts, origin = _found(slurm, hostfile, ssh_config, match)
+    hosts, origin = _found(sources)
     text = inventory_text(hosts, f"tianjictl inventory import {origin}")
     known = checked(text, str(output or "the imported inventory"))
     warnings = [str(problem) for problem in known.notes]
@@ -60,12 +82,11 @@ def import_inventory(
     return 0
 
 
-def _found(
-    slurm: str | None, hostfile: Path | None, ssh_config: str | None, match: str | None
-) -> tuple[list[Found], str]:
+def _found(sources: Sources) -> tuple[list[Found], str]:
     """The hosts, and the options that found them."""
     import shlex
 
+    slurm, hostfile, ssh_config, match, _ = sources
     if slurm is not None:
         text, source, cpus = _slurm(slurm)
         from tianjictl.hosts.importing.slurm import slurm_hosts
