@@ -13,10 +13,12 @@ ENTRIES = {
     "in-process": "runtime.in_process",
     "probe-env": "runtime.envs.probe",
     "measure": "runtime.measure.command",
+    "measure-link": "runtime.measure.link",
     "selfcheck": "runtime.selfcheck.command",
     "reach": "runtime.measure.reach",
     "eval": "runtime.components.evaluation",
     "checkpoints": "runtime.checkpoint.command",
+    "tracker": "runtime.metrics.tracker",
     "ask": "runtime.control.relay",
 }
 

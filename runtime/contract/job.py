@@ -191,6 +191,12 @@ class Job(Document):
         return self.algorithm.name == "ppo"
 
 
+def needed_modules(job: Job) -> tuple[str, ...]:
+    """What the head of a run must have for the tools that `metrics` names: modules, each also an extra of tianjictl."""
+    wanted = {"mlflow": job.metrics.mlflow.tracking_uri, "wandb": job.metrics.wandb.project}
+    return tuple(module for module, target in wanted.items() if target is not None)
+
+
 def default_name(env_id: str, algorithm: str) -> str:
     """A job name from environment and algorithm, for jobs that give none."""
     return re.sub(r"[^a-zA-Z0-9._-]+", "-", f"{env_id}-{algorithm}".lower()).lstrip("._-")[:63].rstrip("-")

@@ -57,7 +57,7 @@ class Scribe:
             self.open_round, self.nodes = state.round, state.nodes
         self.began_at = now
         self._written: tuple[int, float] | None = None
-        self._metrics = open_sinks(paths, plan, record.attempt)
+        self._metrics = open_sinks(paths, plan)
 
     @property
     def opening(self) -> str:

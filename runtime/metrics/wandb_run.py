@@ -5,6 +5,7 @@ Who may write is told to its client by its own means (WANDB_API_KEY, ~/.netrc), 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class WandbRun:
         settings: Mapping[str, Setting],
     ) -> None:
         """Raises what the client raises (wandb.errors.Error, OSError) where it may not write."""
+        # Its own failures are nobody's business but the user's: it would send them to its makers.
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
 
         folder.mkdir(exist_ok=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runtime.metrics.sinks import FanOut, JsonLines, MetricSink
 from runtime.metrics.tensorboard import TensorBoard
+from runtime.metrics.tensorboard_layout import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,3 +80,24 @@ def test_a_sink_that_fails_is_given_up_and_the_others_go_on(tmp_path: Path) -> N
 def test_the_modules_load_no_tensorboard() -> None:
     code = "import sys, runtime.metrics.tensorboard, runtime.metrics.sinks; sys.exit('tensorboard' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_tensorboard_gets_pages_of_charts_and_the_settings_of_the_run(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.plugins.custom_scalar import layout_pb2
+    from tensorboard.plugins.hparams import plugin_data_pb2
+
+    sink = TensorBoard(tmp_path / "tb", {"shape": "L1A2", "training.seed": 3, "shadow": False})
+    fill(sink)
+    sink.close()
+    [file] = (tmp_path / "tb").iterdir()
+    found = {value.tag: value for event in EventFileLoader(str(file)).Load() for value in event.summary.value}
+    layout = layout_pb2.Layout.FromString(found["custom_scalars__config__"].tensor.string_val[0])
+    assert [page.title for page in layout.category] == [title for title, _ in PAGES]
+    [band] = [chart.margin.series[0] for chart in layout.category[0].chart if chart.margin.series]
+    assert (band.lower, band.upper) == ("freshness/version_lag_p05", "freshness/version_lag_p95")
+    content = found["_hparams_/session_start_info"].metadata.plugin_data.content
+    started = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
+    assert started.hparams["shape"].string_value == "L1A2"
+    assert started.hparams["training.seed"].number_value == 3
+    assert started.hparams["shadow"].HasField("bool_value")

@@ -121,7 +121,9 @@ def _plan(wanted: Wanted, progress: Progress) -> Plan:
 def _saved_plan(path: Path, seen: Callable[[HostFacts], None]) -> Plan:
     """The plan in a file; PlanStale where what it was made from has changed since."""
     from tianjictl.launching.stale import check_still_valid
+    from tianjictl.launching.trackers import refuse_missing_trackers
 
     plan = read_plan(path)
     check_still_valid(plan, seen)
+    refuse_missing_trackers(plan.job)
     return plan

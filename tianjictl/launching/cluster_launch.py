@@ -26,6 +26,7 @@ from tianjictl.launching.nodes import (
 )
 from tianjictl.launching.start import UP_WITHIN_S, wait_until_up
 from tianjictl.launching.stop_report import note_the_end
+from tianjictl.launching.trackers import refuse_head_without_trackers
 from tianjictl.runs import access
 from tianjictl.runs.registry import Run, open_run
 
@@ -60,6 +61,7 @@ def launch_over(
         checks = ready_hosts(fleet, env_id, progress)
         plan = make_plan(fleet.connections)
         refuse_full_disks(fleet, plan, checks)
+        refuse_head_without_trackers(plan.job, plan.head, checks[plan.head].python, fleet.connections[plan.head])
         with new_run(plan, name=name, argv=argv, version=version) as made:
             head = plan.head
             nodes = [

@@ -9,6 +9,7 @@ from runtime.contract.plan import Fingerprints
 from runtime.contract.shape import Shape
 from runtime.contract.sizes import SizesError
 from tianjictl.errors import UsageProblem
+from tianjictl.launching.trackers import refuse_missing_trackers
 from tianjictl.planning.build import make_plan
 from tianjictl.planning.decide import is_open
 from tianjictl.planning.infeasible import refuse_what_cannot_fit
@@ -47,6 +48,7 @@ def plan_for_this_machine(
     Raises `tianjictl.errors.Infeasible` if no placement exists and `tianjictl.errors.UsageProblem` if the environment
     cannot be made or the job's sizes contradict each other.
     """
+    refuse_missing_trackers(job)
     job = with_counts(job, shape, oversubscribe=oversubscribe)
     try:
         with EnvProbe(job.env) as probe:
