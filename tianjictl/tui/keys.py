@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tianjictl.tui.dialogs import boxed
 from tianjictl.tui.scene import VIEWS
-from tianjictl.tui.text import fit, line
+from tianjictl.tui.text import beside, fit, line
 
 if TYPE_CHECKING:
     from tianjictl.tui.scene import Scene
@@ -38,7 +38,7 @@ _VIEW_HELP = {
 COMMANDS: tuple[Command, ...] = (
     *(Command(name, (str(number),), str(number), _VIEW_HELP[name]) for number, name in enumerate(VIEWS, 1)),
     Command("next view", ("tab",), "Tab", "the next view", in_palette=False),
-    Command("up", ("up", "k"), "up k", "move or scroll; PgUp, PgDn, Home, End too", in_palette=False),
+    Command("up", ("up", "k"), "up k", "move; PgUp PgDn Home End too", in_palette=False),
     Command("down", ("down", "j"), "down j", "", in_palette=False),
     Command("page up", ("pageup", "ctrl+b"), "", "", in_palette=False),
     Command("page down", ("pagedown", "ctrl+f"), "", "", in_palette=False),
@@ -47,18 +47,20 @@ COMMANDS: tuple[Command, ...] = (
     Command("log", ("enter", "l"), "Enter l", "log of what the cursor is on", in_palette=False),
     Command("previous log", ("left_square_bracket",), "[ ]", "log of another component", in_palette=False),
     Command("next log", ("right_square_bracket",), "", "", in_palette=False),
-    Command("filter", ("slash",), "/", "show only what matches; !word leaves out"),
+    Command("filter", ("slash",), "/", "filter; !word leaves out"),
     Command("sort", ("s",), "s", "sort by something else"),
-    Command("back", ("escape",), "Esc", "drop the filter, then back to the overview", in_palette=False),
+    Command("back", ("escape",), "Esc", "drop filter, then overview", in_palette=False),
     Command("pause", ("space",), "space", "stand still, or go on"),
     Command("checkpoint", ("c",), "c", "write a checkpoint now", acts=True),
-    Command("scale", ("x",), "x", "another number of learners and actors", acts=True),
+    Command("scale", ("x",), "x", "other learners and actors", acts=True),
     Command("stop", ("S",), "S", "stop the training", acts=True),
     Command("palette", ("colon",), ": ^p", "find a command by name", in_palette=False),
     Command("help", ("question_mark",), "?", "this"),
     Command("leave", ("q",), "q", "leave; training goes on"),
 )
 _BY_KEY = {key: command for command in COMMANDS for key in command.keys}
+_TWO_COLUMNS_FROM = 76
+_HELP_CELLS = 33
 #: What palettes call a command, where its name says too little.
 TITLES = {
     "pause": "Pause or go on",
@@ -81,10 +83,10 @@ def title_of(command: Command) -> str:
 
 
 def help_box(scene: Scene, cells: int) -> Lines:
-    """All keys."""
-    rows = [
-        line((fit(command.shown, 8), "key"), command.help)
-        for command in COMMANDS
-        if command.help and not (command.acts and scene.read_only)
-    ]
-    return boxed("keys", [], [*rows, ((("any key closes this", "dim"),))], cells, scene.glyphs)
+    """All keys, in two columns where there is room for them."""
+    told = [c for c in COMMANDS if c.help and not (c.acts and scene.read_only)]
+    rows = [line((fit(command.shown, 8), "key"), command.help) for command in told]
+    if cells >= _TWO_COLUMNS_FROM:
+        half = (len(rows) + 1) // 2
+        rows = beside([(rows[:half], _HELP_CELLS), (rows[half:], _HELP_CELLS)], half, ellipsis=scene.glyphs.ellipsis)
+    return boxed("keys", [], [*rows, (("any key closes this", "dim"),)], cells, scene.glyphs)

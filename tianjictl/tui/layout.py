@@ -53,7 +53,7 @@ def arrange(width: int, height: int, content: Content) -> list[Box]:
         return []
     if width >= _THREE_COLUMNS_FROM and room >= 30:
         return _three_columns(width, room, content)
-    if width >= _TWO_COLUMNS_FROM and room >= 12:
+    if width >= _TWO_COLUMNS_FROM and room >= 18:
         return _two_columns(width, room, content)
     return _one_column(width, room, content)
 
@@ -78,11 +78,11 @@ def _one_column(width: int, room: int, content: Content) -> list[Box]:
 def _two_columns(width: int, room: int, content: Content) -> list[Box]:
     left = (width - GAP) // 2
     right = width - GAP - left
-    limits = min(1 + content.limits, 2 if room < 24 else 5)
+    limits = min(1 + content.limits, 2 if room < 20 else 3 if room < 24 else 5)
     events = 3 if room < 24 else max(5, room // 6)
-    links = min(content.links + 1, 2 if room < 24 else 6) if content.links else 0
+    links = min(content.links + 1, 6) if content.links and room >= 24 else 0
     band = room - limits - events - 1
-    upper = min(8, band - 4) if room < 24 else max(8, min(14, band // 2))
+    upper = 8 if room < 24 else max(8, min(14, band // 2))
     below = Content(content.hosts, content.components, content.links)
     y = HEADER_LINES
     fresh = upper - (4 if upper < 10 else 5)
@@ -96,7 +96,7 @@ def _two_columns(width: int, room: int, content: Content) -> list[Box]:
     lower = band - upper
     wishes = [Wish("hosts", 2, 1 + below.hosts, 2)]
     if links and lower >= links + 3:
-        wishes.append(Wish("links", 2, links))
+        wishes.append(Wish("links", min(3, links), links))
     spare = lower - 1 - below.hosts - (links if len(wishes) > 1 else 0)
     if content.explanation and spare >= 3:
         wishes.append(Wish("explanation", 2, 1 + content.explanation))
@@ -127,7 +127,7 @@ def _three_columns(width: int, room: int, content: Content) -> list[Box]:
     boxes.append(Box("components", first + GAP, y, second, upper))
     wishes = [Wish("hosts", 4, 2 + content.hosts, 1)]
     if content.links:
-        wishes.append(Wish("links", 2, 1 + min(12, content.links)))
+        wishes.append(Wish("links", min(4, 1 + content.links), 1 + min(12, content.links)))
     if content.explanation:
         wishes.append(Wish("explanation", 2, 1 + 2 * content.explanation))
     boxes += _stack(wishes, first + second + 2 * GAP, y, third, upper)

@@ -90,10 +90,13 @@ def busy_percent(components: Iterable[ComponentView]) -> float:
     return sum(component.cpu_percent or 0.0 for component in components)
 
 
-def legend(glyphs: Glyphs) -> Line:
-    """What the letters mean."""
+def legend(components: Iterable[ComponentView], glyphs: Glyphs) -> Line:
+    """What the letters mean, of those roles that there are."""
     words: list[Span] = []
+    present = {component.role for component in components}
     for role, letter in LETTERS.items():
+        if role not in present:
+            continue
         words += [(letter, f"{role} hi"), (f" {role}  ", "dim")]
     return (*words, (glyphs.free, "dim"), (" free  ", "dim"), ("x", "bad"), (" lost", "dim"))
 

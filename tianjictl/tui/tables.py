@@ -39,6 +39,7 @@ _TROUBLE = {
 _HOST_TROUBLE = {"lost": 0, "waiting": 1, "connected": 2}
 _ROLES = {role: rank for rank, role in enumerate((Role.LEARNER, Role.BUFFER, Role.ACTOR, Role.EVALUATOR, Role.COURIER))}
 _NOTHING_TO_TELL = ("", "working")
+_REASON_CELLS = 20
 _WORDS = {ComponentState.BACKOFF: "restarting"}
 
 
@@ -103,21 +104,41 @@ def state_word(state: ComponentState) -> str:
 
 
 def summary(components: Iterable[ComponentView]) -> Line:
-    """`192 actors running, 3 restarting, 1 failed` for each role, roles in the order of the tables."""
-    counted = Counter((component.role, component.state) for component in components)
+    """`192 actors running, 3 restarting, 1 failed; 4 learners, 4 buffers running`: roles with trouble first."""
+    states: dict[Role, Counter[ComponentState]] = {}
+    for component in components:
+        states.setdefault(component.role, Counter())[component.state] += 1
+    alike: dict[ComponentState, list[str]] = {}
+    mixed: list[Line] = []
+    for role in sorted(states, key=_ROLES.__getitem__):
+        counted = states[role]
+        if len(counted) == 1:
+            [(state, count)] = counted.items()
+            alike.setdefault(state, []).append(f"{count} {role}{'s' if count > 1 else ''}")
+        else:
+            mixed.append(_mixed(role, counted))
+    together: list[Line] = [
+        ((f"{', '.join(names)} {state_word(state)}", "bad" if _is_bad(state) else ""),)
+        for state, names in sorted(alike.items(), key=lambda item: _TROUBLE[item[0]])
+    ]
     spans: list[Span] = []
-    for role in _ROLES:
-        states = sorted(
-            ((state, count) for (of, state), count in counted.items() if of is role),
-            key=lambda item: (item[0] is not ComponentState.RUNNING, _TROUBLE[item[0]]),
-        )
-        for number, (state, count) in enumerate(states):
-            if spans:
-                spans.append((", " if number else "; ", ""))
-            noun = "" if number else f" {role}" + ("s" if count > 1 or len(states) > 1 else "")
-            bad = _TROUBLE[state] <= _TROUBLE[ComponentState.BACKOFF]
-            spans.append((f"{count}{noun} {state_word(state)}", "bad" if bad else ""))
+    for part in (*mixed, *together):
+        spans += [("; ", ""), *part] if spans else part
     return tuple(spans) or (("no components yet", "dim"),)
+
+
+def _mixed(role: Role, counted: Counter[ComponentState]) -> Line:
+    """Those of one role, the running ones first, then by how much they need a person."""
+    ordered = sorted(counted.items(), key=lambda item: (item[0] is not ComponentState.RUNNING, _TROUBLE[item[0]]))
+    spans: list[Span] = []
+    for number, (state, count) in enumerate(ordered):
+        noun = "" if number else f" {role}s"
+        spans.append((f"{', ' if number else ''}{count}{noun} {state_word(state)}", "bad" if _is_bad(state) else ""))
+    return tuple(spans)
+
+
+def _is_bad(state: ComponentState) -> bool:
+    return _TROUBLE[state] <= _TROUBLE[ComponentState.BACKOFF]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +151,14 @@ class Column:
     right: bool = False
 
 
-def component_columns(components: Sequence[ComponentView], wide: int, *, older_s: float = 0.0) -> list[Column]:
-    """The columns that fit `wide` cells; the widths do not depend on which rows are in sight."""
+def component_columns(
+    components: Sequence[ComponentView], wide: int, *, older_s: float = 0.0, told: bool = False
+) -> list[Column]:
+    """The columns that fit `wide` cells; the widths do not depend on which rows are in sight.
+
+    With `told` columns make room for the reasons, where there are any.
+    """
+    reasons = told and any(component.reason not in _NOTHING_TO_TELL for component in components)
     several = len({component.host for component in components}) > 1
     name = max((width(component.name) for component in components), default=9)
     host = max((width(component.host) for component in components), default=4)
@@ -150,7 +177,8 @@ def component_columns(components: Sequence[ComponentView], wide: int, *, older_s
     if not several:
         columns = [column for column in columns if column.header != "host"]
     for dispensable in ("pid", "beat", "memory", "lives", "cores", "host", "cpu"):
-        if _taken(columns) <= wide:
+        spare = _REASON_CELLS if reasons and dispensable in ("pid", "beat", "memory", "lives") else 0
+        if _taken(columns) + spare <= wide:
             break
         columns = [column for column in columns if column.header != dispensable]
     return columns
@@ -179,14 +207,14 @@ def component_row(
 ) -> Line:
     """One component: symbol, cells, and why it is not simply working, or else what it measures."""
     mark, style = component_mark(glyphs, component.state)
-    spans: list[Span] = [(mark, style), (" ", "")]
+    spans: list[Span] = [(mark, style)]
     for number, column in enumerate(columns):
         text = fit(column.of(component), column.cells, right=column.right, ellipsis=glyphs.ellipsis)
         shown = component.role.value if number == 0 else style if column.header == "state" else ""
-        spans += [(text, shown), (" ", "")]
-    rest = wide - _taken(columns) - 1
+        spans += [(" ", ""), (text, shown)]
+    rest = wide - _taken(columns) - 2
     if rest >= 8:
-        spans.append((told(component), "" if component.state is ComponentState.RUNNING else style))
+        spans.append((f"  {glyphs.shown(told(component))}", "" if component.state is ComponentState.RUNNING else style))
     row = fit_line(tuple(spans), wide, glyphs.ellipsis)
     return restyled(row, "reverse") if chosen else row
 

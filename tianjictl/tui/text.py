@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 
@@ -23,10 +24,18 @@ def clean(text: object) -> str:
 _UNSHOWN = ("Cf", "Cc", "Cs", "Zl", "Zp", "Co", "Cn")
 
 
-@lru_cache(maxsize=4096)
+#: Anything but Latin letters, punctuation, arrows, boxes, blocks and braille, which take one cell each.
+_ODD = re.compile("[^\x00-\u02ff\u2010-\u2027\u2190-\u21ff\u2500-\u25fc\u2800-\u28ff]")
+
+
 def width(text: str) -> int:
     """Cells that `text` takes: two for wide characters of East Asian writing, none for combining marks."""
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    return len(text) if text.isascii() or _ODD.search(text) is None else _odd_width(text)
+
+
+@lru_cache(maxsize=4096)
+def _odd_width(text: str) -> int:
+    return sum(map(_cells, text))
 
 
 def _cells(char: str) -> int:
@@ -101,6 +110,19 @@ def ends(left: Line, right: Line, cells: int, ellipsis: str = "…") -> Line:
     if room < 8 and line_width(left) > room:
         return fit_line(left, cells, ellipsis)
     return (*fit_line(left, room, ellipsis), *right)
+
+
+def fitting(parts: list[Line], gap: Span, cells: int) -> Line:
+    """As many of `parts`, from the first on, as fit whole."""
+    made: list[Span] = []
+    left = cells
+    for part in parts:
+        needed = line_width(part) + (width(gap[0]) if made else 0)
+        if needed > left and made:
+            break
+        made += [gap, *part] if made else part
+        left -= needed
+    return tuple(made)
 
 
 def beside(columns: list[tuple[Lines, int]], height: int, gap: str = "  ", ellipsis: str = "…") -> Lines:

@@ -8,7 +8,7 @@ from tianjictl.runs.words import age, size
 from tianjictl.tui import strips, tables
 from tianjictl.tui.glyphs import host_mark, link_mark
 from tianjictl.tui.panels.frame import more_line, titled
-from tianjictl.tui.text import clean, cut, fit, line, wrap
+from tianjictl.tui.text import beside, clean, cut, fit, fitting, line, wrap
 
 if TYPE_CHECKING:
     from runtime.contract.view import ComponentView, Event, HostView, LinkView
@@ -21,13 +21,12 @@ def limits(scene: Scene, width: int, height: int) -> Lines:
     """What limits the run, in a sentence; then what has changed, and what would be better."""
     glyphs = scene.glyphs
     lines: Lines = [titled("what limits it", width, glyphs)]
-    sentences = limit_sentences(scene)
-    room = height - 1
-    for index, (text, style) in enumerate(sentences):
-        left = room - (len(lines) - 1) - (len(sentences) - index - 1)
-        if left < 1:
-            break
-        lines += [line((row, style)) for row in wrap(glyphs.shown(text), width, left, glyphs.ellipsis)]
+    sentences = limit_sentences(scene)[: max(1, height - 1)]
+    spare = height - 1 - len(sentences)  # lines for those that are longer than one
+    for text, style in sentences:
+        rows = wrap(glyphs.shown(text), width, 1 + spare, glyphs.ellipsis)
+        spare -= len(rows) - 1
+        lines += [line((row, style)) for row in rows]
     return lines
 
 
@@ -66,14 +65,27 @@ def hosts(scene: Scene, width: int, height: int) -> Lines:
     known = tables.sorted_hosts(strips.hosts_with(view.hosts, placed), placed, "trouble")
     lines: Lines = [titled(f"hosts {len(known)}", width, glyphs, note=_lost(view.hosts))]
     room = height - 1
-    shown = known if len(known) <= room else known[: max(0, room - 1)]
     name = min(18, max((len(host.name) for host in known), default=4))
-    for host in shown:
-        lines.append(_host_line(host, placed.get(host.name, []), name, width, glyphs))
-    if len(shown) < len(known):
-        lines.append(more_line(len(known) - len(shown), "hosts", "3"))
-    elif room > len(shown) and width >= 52:
-        lines.append(strips.legend(glyphs))
+    unit = name + 9 + max((len(host.cores) for host in known), default=1)
+    across = max(1, (width + 2) // (unit + 2)) if len(known) > room else 1
+    told = [host for host in known if across < 2 or host.reason or host.state != "connected"][: max(1, room - 1)]
+    quiet = [host for host in known if host not in told] if across >= 2 else []
+    if across < 2 and len(told) < len(known) <= room:
+        told = known
+    lines += [_host_line(host, placed.get(host.name, []), name, width, glyphs) for host in told]
+    rows = min(-(-len(quiet) // across), height - len(lines))
+    if quiet and rows * across < len(quiet):
+        rows = max(0, rows - 1)
+    blocks = [
+        [_host_line(host, placed.get(host.name, []), name, unit, glyphs) for host in quiet[block : block + rows]]
+        for block in range(0, rows * across, rows or 1)
+    ]
+    lines += beside([(block, unit) for block in blocks], rows, ellipsis=glyphs.ellipsis)
+    left = len(known) - len(told) - min(len(quiet), rows * across)
+    if left:
+        lines.append(more_line(left, "hosts", "3"))
+    elif height > len(lines) and width >= 52:
+        lines.append(strips.legend(view.components, glyphs))
     return lines
 
 
@@ -105,7 +117,7 @@ def components(scene: Scene, width: int, height: int) -> Lines:
     glyphs, view = scene.glyphs, scene.view
     known = view.components
     lines: Lines = [titled(f"components {len(known)}", width, glyphs), tables.summary(known)]
-    columns = tables.component_columns(known, width, older_s=scene.older_s)
+    columns = tables.component_columns(known, width, older_s=scene.older_s, told=True)
     if height >= 6:
         lines.append(tables.header(columns, width))
     room = height - len(lines)
@@ -156,26 +168,24 @@ def link_line(link: LinkView, glyphs: Glyphs) -> Line:
     return tuple(spans)
 
 
-def checkpoints(scene: Scene, _width: int, _height: int) -> Lines:
-    """One line: the newest checkpoint and how many there are; where links have no panel of their own, theirs too."""
+def checkpoints(scene: Scene, width: int, _height: int) -> Lines:
+    """One line: the newest checkpoint and how many there are, the links, the samples under way."""
     view, glyphs = scene.view, scene.glyphs
     found = view.checkpoints
-    if found.last_step is None:
-        spans: list[Span] = [("checkpoint ", "label"), ("none yet", "")]
-    else:
+    told = "none yet"
+    if found.last_step is not None:
         when = f", {age(found.last_age_s + scene.older_s)}" if found.last_age_s is not None else ""
-        spans = [("checkpoint ", "label"), (f"step {found.last_step:,}{when}; {found.complete} complete", "")]
+        told = f"step {found.last_step:,}{when}; {found.complete} complete"
+    parts: list[Line] = [(("checkpoint ", "label"), (told, ""))]
     if view.links:
         up = sum(link.state == "up" for link in view.links)
-        bad = up < len(view.links)
-        gap = f"  {glyphs.dot}  "
-        told = f"{up} of {len(view.links)} up, {_all_traffic(view.links)}"
-        spans += [(gap, "dim"), ("links ", "label"), (told, "warn" if bad else "")]
+        told = f"{up} of {len(view.links)} up"
+        parts.append((("links ", "label"), (told, "warn" if up < len(view.links) else "")))
     samples = view.samples
     dropped = samples.dropped_stale + samples.dropped_other
     told = f"{samples.in_flight:,} in flight, {dropped:,} dropped"
-    spans += [(f"  {glyphs.dot}  ", "dim"), ("samples ", "label"), (told, "")]
-    return [tuple(spans)]
+    parts.append((("samples ", "label"), (told, "")))
+    return [fitting(parts, (f"  {glyphs.dot}  ", "dim"), width)]
 
 
 def events(scene: Scene, width: int, height: int) -> Lines:

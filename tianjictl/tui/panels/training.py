@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from tianjictl.runs.words import duration, number, rate
 from tianjictl.tui import plots
 from tianjictl.tui.panels.frame import titled
-from tianjictl.tui.text import ends, fit, line
+from tianjictl.tui.text import ends, fit, line, line_width
 
 if TYPE_CHECKING:
     from runtime.contract.view import RunView
     from tianjictl.tui.scene import Scene
     from tianjictl.tui.text import Line, Lines, Span
 
+_RATIO = 7  #: cells for measured / predicted
+_PREDICTED_FROM = 39
 _AXIS = 7  #: cells for the labels of the values
 
 
@@ -25,15 +27,19 @@ def reward(scene: Scene, width: int, height: int) -> Lines:
     if rows >= 1:
         lines += _plot(scene, width, rows)
     if found.mean_100 is not None:
-        told = line(("mean of 100 ", "label"), (number(found.mean_100), "bold"), ("  best ", "label"),
-                    number(found.best_mean_100))  # fmt: skip
+        told = line(
+            ("mean of 100 ", "label"), (number(found.mean_100), "bold"),
+            ("  best ", "label"), number(found.best_mean_100),
+        )  # fmt: skip
     elif found.mean is not None:
         told = line(("mean so far ", "label"), (number(found.mean), "bold"))
     else:
         told = line(("no episode has ended yet", "dim"))
     span: Line = ()
     if len(found.history) > 1:
-        span = ((f"last {duration(found.history[-1][0] - found.history[0][0])}", "dim"),)
+        span = ((f"  last {duration(found.history[-1][0] - found.history[0][0])}", "dim"),)
+    if line_width(told) + line_width(span) > width:
+        span = ()
     return [*lines, ends(told, span, width, glyphs.ellipsis)]
 
 
@@ -75,30 +81,30 @@ def rates(scene: Scene, width: int, height: int) -> Lines:
     view, glyphs = scene.view, scene.glyphs
     known = view.predicted.env_steps_per_s is not None or view.predicted.samples_per_s is not None
     lines: Lines = [titled("rates", width, glyphs, note="" if known else "nothing predicted")]
-    cells = min(16, max(9, (width - 12) // 3))
+    cells = min(16, max(9, (width - 13 - _RATIO) // 2))
     if height >= 5:
-        heads = " ".join(fit(word, cells, right=True) for word in ("measured", "predicted", "ratio"))
-        lines.append(line((f"{'':11} {heads}", "label")))
+        heads = " ".join(fit(word, cells, right=True) for word in ("measured", "predicted"))
+        lines.append(line((f"{'':11} {heads} {fit('ratio', _RATIO - 1, right=True)}", "label")))
     for unit, measured, predicted in (
         ("env steps/s", view.rates.env_steps_per_s, view.predicted.env_steps_per_s),
         ("samples/s", view.rates.samples_per_s, view.predicted.samples_per_s),
         ("updates/s", view.rates.updates_per_s, view.predicted.updates_per_s),
     ):
-        lines.append(_rate_row(unit, measured, predicted, cells))
+        lines.append(_rate_row(unit, measured, predicted, cells, wide=width >= _PREDICTED_FROM))
     return lines
 
 
-def _rate_row(unit: str, measured: float, predicted: float | None, cells: int) -> Line:
+def _rate_row(unit: str, measured: float, predicted: float | None, cells: int, *, wide: bool) -> Line:
     spans: list[Span] = [
         (f"{unit:11} ", "label"),
         (fit(rate(measured), cells, right=True), "bold"),
         (" ", ""),
-        (fit(rate(predicted), cells, right=True), ""),
-        (" ", ""),
     ]
+    if wide:
+        spans += [(fit(rate(predicted), cells, right=True), ""), (" ", "")]
     if predicted:
         ratio = measured / predicted
-        spans.append((fit(f"{ratio:.0%}", cells, right=True), _ratio_style(ratio)))
+        spans.append((fit(f"{ratio:.0%}", _RATIO - 1, right=True), _ratio_style(ratio)))
     return tuple(spans)
 
 

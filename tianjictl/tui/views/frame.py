@@ -22,8 +22,11 @@ def draw(scene: Scene, width: int, height: int) -> Lines:
         return []
     room = max(0, height - HEADER_LINES - FOOTER_LINES)
     head = header(scene, width)[: max(0, height - FOOTER_LINES)]
-    inside = padded(_body(scene, width, height, room), width, room, scene.glyphs) if room else []
-    lines = padded([*head, *inside, footer(scene, width)], width, height, scene.glyphs)
+    inside = _body(scene, width, height, room) if room else []
+    if scene.view_name != "overview":  # which is put together of padded panels
+        inside = padded(inside, width, room, scene.glyphs)
+    blank = [((" " * width, ""),)] * (room - len(inside))
+    lines = [*head, *inside, *blank, footer(scene, width)]
     if scene.helping:
         return laid_over(lines, help_box(scene, width), width)
     return laid_over(lines, scene.dialog.box(width, scene.glyphs), width) if scene.dialog is not None else lines

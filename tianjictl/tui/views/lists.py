@@ -68,7 +68,7 @@ def hosts(scene: Scene, width: int, height: int) -> Lines:
     lines: Lines = [
         titled(_title("hosts", total, len(shown), browse.filter), width, glyphs, note=f"by {browse.sort}"),
         fit_line(_cores_summary(scene), width, glyphs.ellipsis),
-        strips.legend(glyphs),
+        strips.legend(view.components, glyphs),
     ]
     if not shown:
         return [*lines, _nothing(browse.filter, "host")]
