@@ -26,13 +26,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from runtime.contract.forecast import forecast
+from runtime.contract.measurement import MeasureReport
 from runtime.contract.paths import RunPaths, runs_home
 from runtime.contract.plan import Plan
 from runtime.contract.states import Role
-from tianjictl.profiling.local import local_facts, measured_sizes
-from tianjictl.profiling.profile import profile_key
 from tianjictl.profiling.rates import host_rates
-from tianjictl.profiling.store import cached
 
 PLAYBOOKS = Path(__file__).resolve().parents[1] / "playbooks" / "train"
 
@@ -99,12 +97,13 @@ def compare(pair: Pair, *, warm_up: float, seconds: float, refresh: bool, preced
     job = str(PLAYBOOKS / f"{pair.job}.yaml")
     settings = ["training.stop.reward=null", "training.stop.wall_time=1h", *pair.settings]
     options = [word for setting in settings for word in ("--set", setting)]
-    tianjictl("profile", job, *options, *(["--refresh"] if refresh else []))
+    told = json.loads(tianjictl("profile", job, *options, "--json", *(["--refresh"] if refresh else [])))
+    report = MeasureReport.model_validate(told["data"]["hosts"][0]["measured"], strict=False)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "plan.json"
         tianjictl("plan", job, *options, "--shape", pair.shape, "--oversubscribe", "-o", str(file))
         plan = Plan.model_validate_json(file.read_bytes())
-        expected = _predicted(plan)
+        expected = _predicted(plan, report)
         run = json.loads(tianjictl("launch", str(file), "-d", "--json"))["data"]["run_id"]
     try:
         paths = RunPaths(runs_home() / run)
@@ -128,14 +127,9 @@ def compare(pair: Pair, *, warm_up: float, seconds: float, refresh: bool, preced
     )
 
 
-def _predicted(plan: Plan) -> tuple[float, float, str]:
+def _predicted(plan: Plan, report: MeasureReport) -> tuple[float, float, str]:
     """Steps and samples per second, and what holds them back."""
-    facts = local_facts()
-    profile = cached(profile_key(facts, plan.job, measured_sizes(plan.job, plan.env)))
-    if profile is None or profile.hosts[0].measured is None:
-        raise SystemExit("nothing was measured")
-    rates = plan.rates or {plan.head: host_rates(profile.hosts[0].measured)}
-    expected = forecast(plan, rates)
+    expected = forecast(plan, {plan.head: host_rates(report)})
     assert expected is not None
     return expected.env_steps_per_s, expected.samples_per_s, expected.side
 

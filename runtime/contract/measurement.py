@@ -29,6 +29,8 @@ class MeasureRequest(Document):
     learner_cores: tuple[PositiveInt, ...] = (1,)  #: numbers of cores to train with, rising
     other_envs: tuple[PositiveInt, ...] = ()  #: numbers of environments per actor to try besides that of `sizes`
     folder: str  #: an existing folder on the file system that will hold checkpoints
+    couriers: bool = False  #: whether the job may cross hosts: then couriers are measured, too
+    leave_out_strangers: bool = False  #: count no time in which others had the core of what is measured
     seconds: PositiveFloat = 1.5  #: for an actor, once warm; twice that for a learner
 
 
@@ -51,7 +53,11 @@ class LearnerRate(Document):
 
 
 class MeasureReport(Document):
-    """Rates of one node. Seconds are of one core."""
+    """Rates of one node. Seconds are of one core.
+
+    `strangers` is the share of the time in which others had the core of what was measured; where the request said so,
+    it is left out of the rates.
+    """
 
     actors: tuple[ActorRate, ...]
     learners: tuple[LearnerRate, ...]
@@ -61,6 +67,23 @@ class MeasureReport(Document):
     courier_cpu_s_per_fragment: Spread | None = None  #: at either end, to send it to another host; none: not measured
     memcpy_mb_per_s: Spread
     checkpoint_mb_per_s: Spread
+    strangers: float = Field(default=0.0, ge=0)
+
+
+class LinkReport(Document):
+    """What one end of a link has seen. MB are 10^6 bytes."""
+
+    received_mb_per_s: Spread
+    rtt_s: Spread | None = None  #: of 64 bytes to and fro, up to the 99th percentile; none at the end that only answers
+
+
+class LinkRate(Document):
+    """One direction between two hosts, through the network that a run would take."""
+
+    source: str
+    target: str
+    mb_per_s: Spread
+    rtt_s: Spread
 
 
 class MeasureProgress(Document):

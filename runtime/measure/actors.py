@@ -32,7 +32,8 @@ _MOST_CROWD = 127  #: more actors than that disturb each other no further
 
 
 class _Look(NamedTuple):
-    at: float  #: on its own clock, which stands still while a stranger has the core
+    at: float
+    stolen: float
     steps: float
     cpu_s: float
 
@@ -43,6 +44,7 @@ class Crowd:
     def __init__(self, request: MeasureRequest, cores: Sequence[int], taker: Sequence[int], sizes: Sizes | None = None):
         """One actor on each of `cores`; who takes their fragments runs on `taker`."""
         self._sizes = sizes or request.sizes
+        self._strangers_count = not request.leave_out_strangers
         plan = plans.small_plan(
             request, learner=request.cores, buffer=request.cores, actors=[(core,) for core in cores], sizes=sizes
         )
@@ -69,7 +71,7 @@ class Crowd:
         stage, name = self.stage, _MEASURED
         stage.wait_for(lambda: stage.count(name, "fragments") > 0, seconds / 2)  # the first one is slower
         pairs = windows(
-            lambda: _Look(time.perf_counter() - stage.stolen_s(name), self._steps(name), stage.cpu_s(name)),
+            lambda: _Look(time.perf_counter(), self._stolen_s(), self._steps(name), stage.cpu_s(name)),
             lambda: self._position(name),
             window_s=seconds / 5,
             most_s=max(_MOST_S, seconds),
@@ -81,9 +83,12 @@ class Crowd:
         return ActorRate(
             num_envs=self._sizes.num_envs,
             busy_neighbours=busy_neighbours,
-            steps_per_s=spread((b.steps - a.steps) / (b.at - a.at) for a, b in moved),
+            steps_per_s=spread((b.steps - a.steps) / (b.at - a.at - (b.stolen - a.stolen)) for a, b in moved),
             cpu_s_per_step=spread((b.cpu_s - a.cpu_s) / (b.steps - a.steps) for a, b in moved),
         )
+
+    def _stolen_s(self) -> float:
+        return 0.0 if self._strangers_count else self.stage.stolen_s(_MEASURED)
 
     def _begun(self, name: str) -> bool:
         return self._position(name) > 0

@@ -17,6 +17,7 @@ from runtime.contract.measurement import (
     MeasureProgress,
     MeasureReport,
     MeasureRequest,
+    Spread,
 )
 from runtime.control.forkserver import import_for
 from runtime.envs.errors import EnvError
@@ -24,6 +25,7 @@ from runtime.measure import plans
 from runtime.measure.actors import alone, among_others, crowd_on
 from runtime.measure.bench import Bench
 from runtime.measure.clocking import pin, repeated, spread
+from runtime.measure.couriers import courier_cpu_s
 from runtime.measure.groups import Group, GroupRates
 from runtime.measure.machine import Copying, write_mb_per_s
 from runtime.measure.stage import MeasureError
@@ -52,11 +54,13 @@ def measure(request: MeasureRequest) -> MeasureReport:
     """Measure everything. Who steers it floats over the request's cores, and sleeps most of the time."""
     pin(request.cores)
     import_for(plans.small_plan(request, learner=request.cores, buffer=request.cores, actors=()))
-    progress = _Progress(total=4 + len(request.learner_cores) + (len(request.cores) > 1) + len(request.other_envs))
+    several = (request.learner_cores, request.other_envs)
+    progress = _Progress(total=4 + sum(map(len, several)) + (len(request.cores) > 1) + request.couriers)
     actors = list(_actors(request, progress))
     progress.next("a learner and its buffer by turns")
     samples_per_s, receive_s = _by_turns(request)
     trials = list(_learners(request, progress, actors[-1 - len(request.other_envs)], samples_per_s))
+    courier = _courier(request, progress) if request.couriers else None
     progress.next("copying memory")
     copying = repeated(Copying().mb_per_s, request.seconds / 4)
     progress.next("writing a checkpoint")
@@ -67,8 +71,10 @@ def measure(request: MeasureRequest) -> MeasureReport:
         fragment_samples=request.sizes.fragment_samples,
         buffer_s_per_fragment=spread([max(receive_s, trials[0].receive_s)]),
         buffer_cpu_s_per_fragment=trials[0].buffer_cpu_s,
+        courier_cpu_s_per_fragment=courier,
         memcpy_mb_per_s=copying,
         checkpoint_mb_per_s=writing,
+        strangers=trials[0].strangers,
     )
 
 
@@ -145,6 +151,16 @@ def _crowded(request: MeasureRequest, cores: Sequence[int]) -> GroupRates:
     assert cost is not None
     alone = [len(cores) / max(seconds, 1e-12) for seconds in (cost.median, cost.low, cost.high)]
     return rates._replace(learner=LearnerRate(cores=len(cores), samples_per_s=spread(alone), cpu_s_per_sample=cost))
+
+
+def _courier(request: MeasureRequest, progress: _Progress) -> Spread | None:
+    """None where couriers cannot run here; a run would say why."""
+    progress.next("two couriers")
+    try:
+        return courier_cpu_s(request)
+    except MeasureError as error:
+        sys.stderr.write(f"{error}\n")
+        return None
 
 
 class _Progress:

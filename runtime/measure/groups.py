@@ -33,10 +33,12 @@ class GroupRates(NamedTuple):
     buffer_cpu_s: Spread
     receive_s: float  #: as the buffer reports it: wall time
     starved: bool  #: those who fed it had no more to give
+    strangers: float  #: share of the time in which others had the learner's core
 
 
 class _Look(NamedTuple):
-    at: float  #: on the learner's clock, which stands still while a stranger has its core
+    at: float
+    stolen: float  #: seconds so far in which the learner had to wait for its core
     samples: int
     fragments: int
     learner_s: float
@@ -59,6 +61,7 @@ class Group:
         """`actors` feed it, each with a core of its own; with 0 fragments are made up, as many as there is room for."""
         pins: list[tuple[int, ...]] = [(others[index % len(others)],) for index in range(actors)]
         self._cores = len(learner)
+        self._strangers_count = not request.leave_out_strangers
         self._fed_by = [plans.actor(index) for index in range(actors)]
         self._feeding_cores = min(actors, len(others))
         plan = plans.small_plan(
@@ -108,18 +111,24 @@ class Group:
         return GroupRates(
             learner=LearnerRate(
                 cores=self._cores,
-                samples_per_s=spread((b.samples - a.samples) / (b.at - a.at) for a, b in moved),
+                samples_per_s=spread((b.samples - a.samples) / self._took(a, b) for a, b in moved),
                 cpu_s_per_sample=spread((b.learner_s - a.learner_s) / (b.samples - a.samples) for a, b in moved),
             ),
             buffer_cpu_s=_per_fragment(pairs),
             receive_s=float(self.stage.assembly.block(plans.BUFFER).get("t_rv_s")),
+            strangers=(last.stolen - first.stolen) / (last.at - first.at),
             starved=bool(self._fed_by) and fed_s > _FULL * self._feeding_cores,
         )
+
+    def _took(self, begin: _Look, end: _Look) -> float:
+        stolen = 0.0 if self._strangers_count else end.stolen - begin.stolen
+        return max(1e-9, end.at - begin.at - stolen)
 
     def _look(self) -> _Look:
         stage = self.stage
         return _Look(
-            at=time.perf_counter() - stage.stolen_s(plans.LEARNER),
+            at=time.perf_counter(),
+            stolen=stage.stolen_s(plans.LEARNER),
             samples=stage.count(plans.LEARNER, "samples_trained"),
             fragments=sum(stage.ledger(actor).released for actor in self._fed_by or [plans.actor(0)]),
             learner_s=stage.cpu_s(plans.LEARNER),

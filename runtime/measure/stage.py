@@ -101,7 +101,7 @@ class Stage:
 
     def cpu_s(self, *children: str) -> float:
         """Processor time that these have used so far, all of their threads together."""
-        return sum(time.clock_gettime(_cpu_clock(self._children[name].pid)) for name in children)
+        return sum(cpu_s_of(self._children[name].pid) for name in children)
 
     def stolen_s(self, child: str) -> float:
         """For how long it was ready to run so far, and strangers had its core: on a core of its own it waits for none
@@ -160,9 +160,9 @@ class Stage:
         shutil.rmtree(self._paths.root, ignore_errors=True)
 
 
-def _cpu_clock(pid: int) -> int:
-    """The processor-time clock of another process, as clock_getcpuclockid(3) makes it on Linux."""
-    return (~pid << 3) | 2
+def cpu_s_of(pid: int) -> float:
+    """Processor time of another process, by its clock as clock_getcpuclockid(3) makes it on Linux."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def _see_out(pid: int, deadline: float) -> None:

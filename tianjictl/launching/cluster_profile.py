@@ -1,19 +1,28 @@
-"""The profile of an inventory: facts of every host, and rates measured on all of them at once where a job is given."""
+"""The profile of an inventory: facts of every host, and where a job is given, rates measured on all of them at once,
+and then the links between them.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import runtime
 from runtime.contract.measurement import MeasureReport
+from runtime.contract.paths import state_home
 from tianjictl.errors import TianjiError
+from tianjictl.launching.cluster_plan import head_of
 from tianjictl.launching.host_check import check_host, env_modules
 from tianjictl.launching.local_plan import progress_line
+from tianjictl.launching.measured_links import Ground, measure_links
 from tianjictl.launching.staging import runtime_archive, stage, staged_at
 from tianjictl.profiling import store
 from tianjictl.profiling.local import measure_request, measured_profile, measured_sizes
+from tianjictl.profiling.networks import choose_networks
 from tianjictl.profiling.probing import last_line
 from tianjictl.profiling.profile import ClusterProfile, HostProfile, digest_of, inventory_digest, profile_key
 from tianjictl.remote.fanout import Err, Limits, Ok, fan_out
@@ -23,6 +32,8 @@ if TYPE_CHECKING:
 
     from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
+    from runtime.contract.measurement import LinkRate, MeasureProgress, MeasureRequest
+    from tianjictl.launching.staging import Archive
     from tianjictl.profiling.remote_facts import NodeFacts
     from tianjictl.remote.base import Connection
 
@@ -39,7 +50,7 @@ class Measured:
 
     profile: ClusterProfile
     known: tuple[str, ...] = ()  #: hosts that were measured before, with nothing changed since
-    failed: Mapping[str, TianjiError] = field(default_factory=dict)
+    failed: Mapping[str, TianjiError] = field(default_factory=dict)  #: hosts, and links in words
 
 
 def facts_only(nodes: Sequence[NodeFacts]) -> ClusterProfile:
@@ -62,48 +73,81 @@ def measure_all(
 
     A host that cannot be measured is named in `failed` and harms no other.
     """
-    sizes = measured_sizes(job, env)
+    sizes, archive, several = measured_sizes(job, env), runtime_archive(), len(nodes) > 1
     keys = {node.host.name: profile_key(node.facts, job, sizes) for node in nodes}
-    found = {} if refresh else {name: known for name, key in keys.items() if (known := store.cached(key)) is not None}
-    to_do = {node.host.name: node for node in nodes if node.host.name not in found}
+    found = {} if refresh else _known(keys, couriers=several)
+    grounds: dict[str, Ground] = {}
 
     def one(node: NodeFacts) -> ClusterProfile:
-        name = node.host.name
+        name, connection = node.host.name, connections[node.host.name]
+        grounds[name] = _ground(connection, node, archive, job, progress)
+        if name in found:
+            return found[name]
         if node.host.connection == "local":
-            return measured_profile(
-                job, env, node.facts, progress=lambda step: progress(f"{name}: {progress_line(step)}")
-            )
-        return _measured_there(connections[name], node, job, env, progress)
+            told = partial(_tell, progress, name)
+            return measured_profile(job, env, node.facts, several=several, progress=told)
+        request = partial(measure_request, job, env, sizes, node.facts, several=several)
+        return _measured_there(connection, node, grounds[name], request, keys[name], progress)
 
-    outcomes = fan_out(to_do, one, limits=Limits(tries=1, host_s=_MEASURED_WITHIN_S))
-    fresh = {name: came.value for name, came in outcomes.items() if isinstance(came, Ok)}
-    reports = {name: profile.hosts[0].measured for name, profile in (found | fresh).items()}
+    outcomes = fan_out({node.host.name: node for node in nodes}, one, limits=Limits(tries=1, host_s=_MEASURED_WITHIN_S))
+    profiles = {name: came.value for name, came in outcomes.items() if isinstance(came, Ok)}
+    failed = {name: came.error for name, came in outcomes.items() if isinstance(came, Err)}
+    there = {name: ground for name, ground in grounds.items() if name in profiles}
+    links, broken = _links(nodes, connections, there, refresh=refresh, progress=progress)
+    reports = {name: profile.hosts[0].measured for name, profile in profiles.items()}
     hosts = tuple(HostProfile(facts=node.facts, measured=reports.get(node.host.name)) for node in nodes)
-    return Measured(
-        ClusterProfile(key=digest_of(keys), created_at=datetime.now(UTC), hosts=hosts),
-        tuple(found),
-        {name: came.error for name, came in outcomes.items() if isinstance(came, Err)},
-    )
+    profile = ClusterProfile(key=digest_of(keys), created_at=datetime.now(UTC), hosts=hosts, links=links)
+    return Measured(profile, tuple(found), failed | broken)
 
 
-def _measured_there(
-    connection: Connection, node: NodeFacts, job: Job, env: EnvSpec, progress: Callable[[str], None]
-) -> ClusterProfile:
-    """Measure a host across a connection; it needs the runtime, which is brought there first."""
-    name, archive = node.host.name, runtime_archive()
+def _known(keys: Mapping[str, str], *, couriers: bool) -> dict[str, ClusterProfile]:
+    """What was measured before, with nothing changed since; `couriers`: only where these were measured, too."""
+    found = {name: store.cached(key) for name, key in keys.items()}
+    return {
+        name: known
+        for name, known in found.items()
+        if known is not None
+        and (report := known.hosts[0].measured) is not None
+        and (report.courier_cpu_s_per_fragment is not None or not couriers)
+    }
+
+
+def _tell(progress: Callable[[str], None], name: str, step: MeasureProgress) -> None:
+    progress(f"{name}: {progress_line(step)}")
+
+
+def _ground(
+    connection: Connection, node: NodeFacts, archive: Archive, job: Job, progress: Callable[[str], None]
+) -> Ground:
+    """Where the runtime lies on a host, which it is brought to first where it is not there."""
+    name = node.host.name
+    if node.host.connection == "local":
+        state_home().mkdir(parents=True, exist_ok=True)
+        return Ground(sys.executable, str(Path(runtime.__file__).parents[1]), str(state_home()))
     found = check_host(connection, node.host, digest=archive.digest, modules=env_modules(job.env.id))
     if not found.staged:
         progress(f"{name}: bringing the runtime there")
         stage(connection, found.state, archive)
+    return Ground(found.python, staged_at(found.state, archive), found.state)
+
+
+def _measured_there(
+    connection: Connection,
+    node: NodeFacts,
+    ground: Ground,
+    request: Callable[[Path], MeasureRequest],
+    key: str,
+    progress: Callable[[str], None],
+) -> ClusterProfile:
+    """Measure a host across a connection; the runtime is there."""
+    name = node.host.name
     progress(f"{name}: measuring")
-    made = connection.run('umask 077; mktemp -d "$1/.measure-XXXXXX"', found.state)
+    made = connection.run('umask 077; mktemp -d "$1/.measure-XXXXXX"', ground.state)
     if made.status != 0:
-        raise TianjiError(f"{name}: no folder can be made in {found.state}: {made.complaint}")
-    sizes = measured_sizes(job, env)
-    request = measure_request(job, env, sizes, node.facts, Path(made.text))
+        raise TianjiError(f"{name}: no folder can be made in {ground.state}: {made.complaint}")
     try:
         done = connection.run(
-            _MEASURE, found.python, staged_at(found.state, archive), request.model_dump_json(),
+            _MEASURE, ground.python, ground.path, request(Path(made.text)).model_dump_json(),
             timeout_s=_MEASURED_WITHIN_S,
         )  # fmt: skip
     finally:
@@ -111,10 +155,27 @@ def _measured_there(
     if done.status != 0:
         raise TianjiError(f"{name}: measuring failed: {last_line(done.text) or done.complaint}")
     report = MeasureReport.model_validate_json(last_line(done.text))
-    profile = ClusterProfile(
-        key=profile_key(node.facts, job, sizes),
-        created_at=datetime.now(UTC),
-        hosts=(HostProfile(facts=node.facts, measured=report),),
-    )
+    hosts = (HostProfile(facts=node.facts, measured=report),)
+    profile = ClusterProfile(key=key, created_at=datetime.now(UTC), hosts=hosts)
     store.keep(profile)
     return profile
+
+
+def _links(
+    nodes: Sequence[NodeFacts],
+    connections: Mapping[str, Connection],
+    grounds: Mapping[str, Ground],
+    *,
+    refresh: bool,
+    progress: Callable[[str], None],
+) -> tuple[tuple[LinkRate, ...], dict[str, TianjiError]]:
+    """Links between hosts, by the networks that a run would take; what failed, by the words that name it."""
+    if len(grounds) < 2:
+        return (), {}
+    try:
+        head = head_of([node.host for node in nodes]).name
+        networks, _ = choose_networks(nodes, head)
+    except TianjiError as error:
+        return (), {"links": error}
+    links, failures = measure_links(nodes, head, networks, connections, grounds, refresh=refresh, progress=progress)
+    return links, {f"link {number}": error for number, error in enumerate(failures, 1)}

@@ -33,14 +33,17 @@ def local_facts(*, devices: bool = False) -> HostFacts:
 
 
 def measured_profile(
-    job: Job, env: EnvSpec, facts: HostFacts, *, progress: Callable[[MeasureProgress], None]
+    job: Job, env: EnvSpec, facts: HostFacts, *, several: bool = False, progress: Callable[[MeasureProgress], None]
 ) -> ClusterProfile:
-    """Measure this machine for `job` and keep the result in the cache; takes seconds."""
+    """Measure this machine for `job` and keep the result in the cache; takes seconds.
+
+    `several`: it is one of several nodes that are measured at once.
+    """
     sizes = measured_sizes(job, env)
     place = LocalHost().disk(runs_home())
     # Measured where checkpoints will lie, in a folder of its own: the run folder may not exist yet.
     with tempfile.TemporaryDirectory(prefix=".measure-", dir=place[0] if place else None) as folder:
-        report = measure(measure_request(job, env, sizes, facts, Path(folder)), progress)
+        report = measure(measure_request(job, env, sizes, facts, Path(folder), several=several), progress)
     profile = ClusterProfile(
         key=profile_key(facts, job, sizes),
         created_at=datetime.now(UTC),
@@ -50,8 +53,14 @@ def measured_profile(
     return profile
 
 
-def measure_request(job: Job, env: EnvSpec, sizes: Sizes, facts: HostFacts, folder: Path) -> MeasureRequest:
-    """What to measure: the sizes of one group with one actor, learners on 1, 2, 4, … cores."""
+def measure_request(
+    job: Job, env: EnvSpec, sizes: Sizes, facts: HostFacts, folder: Path, *, several: bool = False
+) -> MeasureRequest:
+    """What to measure: the sizes of one group with one actor, learners on 1, 2, 4, … cores.
+
+    Where a run is to have a machine for itself, the time that strangers take while it is measured is left out. Of
+    `several` nodes it may be the others that take it, as they would in a run.
+    """
     usable = facts.cpu.usable
     counts = [1]
     while counts[-1] * 2 < len(usable):  # one core at least is left for an actor
@@ -65,6 +74,9 @@ def measure_request(job: Job, env: EnvSpec, sizes: Sizes, facts: HostFacts, fold
         sizes=sizes,
         cores=usable,
         learner_cores=tuple(counts),
+        other_envs=_other_envs(job, sizes),
+        couriers=several,
+        leave_out_strangers=not several,
         folder=str(folder),
     )
 
@@ -75,3 +87,10 @@ def measured_sizes(job: Job, env: EnvSpec) -> Sizes:
     learners = job.distributed.learners if isinstance(job.distributed.learners, int) else 1
     actors = job.distributed.actors if isinstance(job.distributed.actors, int) else learners
     return resolve_sizes(job, Shape(learners, max(learners, actors)), env)
+
+
+def _other_envs(job: Job, sizes: Sizes) -> tuple[int, ...]:
+    """Half as many environments per actor and twice as many, where the job leaves that open."""
+    if isinstance(job.env.num_envs, int):
+        return ()
+    return tuple(dict.fromkeys(n for n in (sizes.num_envs // 2, 2 * sizes.num_envs) if n not in (0, sizes.num_envs)))

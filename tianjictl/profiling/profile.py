@@ -7,7 +7,7 @@ import json
 from datetime import datetime
 
 from runtime.contract.job import Job
-from runtime.contract.measurement import MeasureReport
+from runtime.contract.measurement import LinkRate, MeasureReport
 from runtime.contract.model import Document
 from runtime.contract.plan import Sizes
 from tianjictl.profiling.facts.host import HostFacts
@@ -52,6 +52,7 @@ class ClusterProfile(Document):
     key: str  #: fingerprint of the machine and of what was measured
     created_at: datetime
     hosts: tuple[HostProfile, ...]
+    links: tuple[LinkRate, ...] = ()  #: both directions of every pair of hosts that will talk
 
     @property
     def digest(self) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from runtime.contract.files import write_whole
+from runtime.contract.measurement import LinkRate
 from runtime.contract.paths import state_home
 from tianjictl.errors import UsageProblem
 from tianjictl.profiling.profile import ClusterProfile
+
+_LINKS = TypeAdapter(tuple[LinkRate, ...])
 
 
 def cached_path(key: str) -> Path:
@@ -32,6 +35,21 @@ def keep(profile: ClusterProfile) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     save(profile, path)
     return path
+
+
+def cached_links(key: str) -> tuple[LinkRate, ...] | None:
+    """Both directions of a link that was measured before; a damaged or outdated file counts as none."""
+    try:
+        return _LINKS.validate_json((state_home() / "links" / f"{key}.json").read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def keep_links(key: str, links: tuple[LinkRate, ...]) -> None:
+    """Write both directions of a link to the cache."""
+    path = state_home() / "links" / f"{key}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, _LINKS.dump_json(links, indent=1).decode() + "\n")
 
 
 def save(profile: ClusterProfile, path: Path) -> None:
