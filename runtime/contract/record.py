@@ -19,6 +19,7 @@ class NodeRecord(View):
     python: str  #: interpreter that runs the agent, absolute
     pythonpath: str | None = None  #: where the staged runtime lies; none where it is installed
     started: bool = False  #: an agent was started there in this attempt
+    machine: str = ""  #: alike for two names of one machine until that boots; empty where it could not be told
     host: dict[str, JsonValue] = Field(default_factory=dict)  #: the inventory's settings of the host, by field
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from runtime.contract.plan import Plan
-from tianjictl.errors import TianjiError, UsageProblem
+from tianjictl.errors import Finding, TianjiError, UsageProblem
 from tianjictl.launching.cluster_launch import deaf_to_ctrl_c, needed_at, note_nodes
 from tianjictl.launching.cluster_plan import joining_host
 from tianjictl.launching.fleet import Fleet, of_all
@@ -36,7 +36,8 @@ def add_nodes(
     """Reach hosts, check them, stage what they lack and note them in the run's record; nothing is started there.
 
     The answer is what the coordinator must know of them (`ScaleRequest.add`). `dry_run` stages and notes nothing.
-    UsageProblem where the inventory has no such host, Unreachable or DoctorFailed where one cannot be used.
+    UsageProblem where the inventory has no such host or its machine has a node already, Unreachable or DoctorFailed
+    where one cannot be used.
     """
     hosts = {name: _found(inventory, name) for name in names}
     run = open_run(run.paths.root)
@@ -49,6 +50,7 @@ def add_nodes(
         checks, unfit = check_all(fleet, fleet.connections, env_modules(plan.job.env.id), progress)
         if failures or unfit:
             raise of_all(failures | unfit)
+        refuse_second_names(hosts, checks, run)
         made: list[HostPlan] = []
         for host in hosts.values():
             check_room(host, checks[host.name], needed_at(plan, not host.roles or "learner" in host.roles))
@@ -57,6 +59,23 @@ def add_nodes(
         if not dry_run:
             _note(run, hosts, checks, fleet, progress)
     return tuple(made)
+
+
+def refuse_second_names(hosts: Mapping[str, Host], checks: Mapping[str, HostCheck], run: Run) -> None:
+    """UsageProblem where a host that joins is the machine of a node, or of another that joins, by another name.
+
+    Nodes of this machine are as many as one likes.
+    """
+    taken = {node.machine: (node.name, host_of(node).connection) for node in run.nodes if node.name not in hosts}
+    findings = []
+    for host in hosts.values():
+        machine = checks[host.name].machine
+        name, way = taken.setdefault(machine, (host.name, host.connection))
+        if machine and name != host.name and not way == host.connection == "local":
+            why = f"{host.name} and {name} are one machine, and {name} takes part in {run.run_id}"
+            findings.append(Finding(why, f"add another host; tianjictl scale {run.run_id} SHAPE uses {name} for more"))
+    if findings:
+        raise UsageProblem.listing(findings)
 
 
 def _found(inventory: Inventory, name: str) -> Host:

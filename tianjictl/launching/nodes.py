@@ -54,6 +54,7 @@ def record_of(host: Host, check: HostCheck, run: Run, *, head: bool) -> NodeReco
         python=check.python,
         pythonpath=staged_at(check.state, runtime_archive()) if staged else None,
         host=settings_of(host),
+        machine=check.machine,
     )
 
 
