@@ -111,7 +111,8 @@ def hosts_of_run(ctx: typer.Context, _incomplete: str) -> Iterator[Offer]:
     placed = [host for _, _, host in _components(run)]
     names = dict.fromkeys([*(node.name for node in run.nodes), *placed])
     for name in names:
-        yield name, f"{placed.count(name)} components"
+        count = placed.count(name)
+        yield name, f"{count} component{'' if count == 1 else 's'}"
 
 
 @_quietly
