@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -131,6 +133,25 @@ def test_a_run_that_answers_late_costs_no_scrape(run, monkeypatch):
         free.set()
         assert numbers(get(url)[1], "tianji_up") == {run.run_id: 1.0}
     assert len(run.requests) <= 2, "never two questions at once"
+
+
+def test_a_client_that_does_not_wait_makes_no_noise(run, monkeypatch, capfd):
+    run.serve()
+    free, sent = threading.Event(), threading.Event()
+    monkeypatch.setattr(
+        MetricsServer, "shutdown_request", lambda self, request: (self.close_request(request), sent.set())
+    )
+    answer = run._answer
+    monkeypatch.setattr(run, "_answer", lambda line: (free.wait(10), answer(line))[1])
+    with serving() as url:
+        host, port = url.removeprefix("http://").partition("/")[0].split(":")
+        client = socket.create_connection((host, int(port)))
+        client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()  # with a reset, as a server that was killed leaves it
+        free.set()
+        assert sent.wait(10)
+    assert capfd.readouterr().err == ""
 
 
 def test_without_the_token_nobody_is_answered(run):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Json
 
 if TYPE_CHECKING:
@@ -19,7 +20,11 @@ _WITHIN_S = 15.0  #: a person can wait longer than a scrape
 def metrics(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="One run; all that go on or have just ended if left out."),
+        typer.Argument(
+            metavar="RUN",
+            help="One run; all that go on or have just ended if left out.",
+            autocompletion=complete.runs,
+        ),
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="Answer a Prometheus server, until Ctrl-C.")] = False,
     address: Annotated[str, typer.Option("--address", help="Where to listen with --serve.")] = "127.0.0.1",

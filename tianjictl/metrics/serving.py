@@ -7,6 +7,7 @@ import ipaddress
 import os
 import socket
 import stat
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,11 @@ class MetricsServer(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         shown = f"[{host!s}]" if self.address_family is socket.AF_INET6 else str(host)
         return f"http://{shown}:{port}{PATH}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that does not wait for its answer is no news either."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # just passed on
 
 
 class _Handler(BaseHTTPRequestHandler):
