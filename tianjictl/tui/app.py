@@ -94,7 +94,7 @@ class RunApp(App[None]):
         self.ended_by: str = ""  #: the signal that ended the viewer, if one did
         self._actions = actions
         self._colour = colour
-        self._surface = Surface(colour=colour, id="surface")
+        self._surface = Surface(self.repaint, colour=colour)
         self._feed = Feed(source, self._deliver, period_s=period_s)
         self._heard_at = time.monotonic()
         self._busy = False
@@ -117,10 +117,6 @@ class RunApp(App[None]):
         """The feed ends with the screen."""
         self._feed.close()
 
-    def on_resize(self) -> None:
-        """Another size: another layout."""
-        self.repaint()
-
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Where only ASCII can be shown, nothing else is written, whoever drew it."""
         known = list(super().get_line_filters())
@@ -128,7 +124,7 @@ class RunApp(App[None]):
 
     def repaint(self) -> None:
         """Draw the scene; only rows that have changed are painted."""
-        size = self.size
+        size = self._surface.size
         self._surface.show(draw(self.model.scene, size.width, size.height))
 
     def on_key(self, event: events.Key) -> None:

@@ -105,12 +105,13 @@ def boxed(title: str, told: list[str], below: Lines, cells: int, glyphs: Glyphs)
         texts += [line((row, style)) for row in wrap(glyphs.shown(clean(sentence)), inside, 4, glyphs.ellipsis)]
     if len(texts) > _MOST_LINES:
         texts = [*texts[: _MOST_LINES - 1], line((f"and {len(texts) - _MOST_LINES + 1} more lines", "dim"))]
+    separated: Lines = [(), *below] if texts else below
     corner = ("+", "+", "+", "+") if glyphs.plot == "ascii" else ("┌", "┐", "└", "┘")
     head = f" {title} "
     top = f"{corner[0]}{glyphs.rule}{head}{glyphs.rule * (inside + 1 - width(head))}{corner[1]}"
     bottom = f"{corner[2]}{glyphs.rule * (inside + 2)}{corner[3]}"
     side: Span = (glyphs.bar, "bold")
-    rows = [(side, (" ", ""), *fit_line(row, inside, glyphs.ellipsis), (" ", ""), side) for row in (*texts, (), *below)]
+    rows = [(side, (" ", ""), *fit_line(row, inside, glyphs.ellipsis), (" ", ""), side) for row in (*texts, *separated)]
     return [((top, "bold"),), *rows, ((bottom, "bold"),)]
 
 

@@ -80,7 +80,7 @@ _COMPONENT: dict[ComponentState, tuple[str, str]] = {
 }
 _HOST = {"connected": ("good", "good"), "waiting": ("idle", "warn"), "lost": ("bad", "bad")}
 _LINK = {"up": ("good", "good"), "waiting": ("idle", "warn"), "joining": ("begin", "warn"), "lost": ("bad", "bad")}
-LETTERS = {Role.LEARNER: "L", Role.ACTOR: "A", Role.BUFFER: "B", Role.EVALUATOR: "E", Role.COURIER: "c"}
+LETTERS = {Role.LEARNER: "L", Role.BUFFER: "B", Role.ACTOR: "A", Role.EVALUATOR: "E", Role.COURIER: "c"}
 
 
 def run_mark(glyphs: Glyphs, state: RunState) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from textual.widget import Widget
 from tianjictl.tui.paint import strip_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tianjictl.tui.text import Line, Lines
 
 
@@ -19,8 +21,9 @@ class Surface(Widget):
 
     DEFAULT_CSS = "Surface { width: 1fr; height: 1fr; }"
 
-    def __init__(self, *, colour: bool, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, resized: Callable[[], None], *, colour: bool) -> None:
+        super().__init__()
+        self._resized = resized
         self._colour = colour
         self._rows: list[Line] = []
 
@@ -40,6 +43,10 @@ class Surface(Widget):
         if changed:
             self.refresh(*(Region(0, index, self.size.width, 1) for index in changed))
         return len(changed)
+
+    def on_resize(self) -> None:
+        """Another size: another layout."""
+        self._resized()
 
     def render_line(self, y: int) -> Strip:
         """A row of the newest frame."""

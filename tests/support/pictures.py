@@ -160,3 +160,9 @@ def live(view: RunView) -> Picture:
 def stale(view: RunView) -> Picture:
     """The view as it was 42 s ago."""
     return Picture(view, 42.0, live=False, ended=False, problem="the coordinator did not answer within 3 s")
+
+
+def ended(view: RunView) -> Picture:
+    """The last view of a run that has completed."""
+    done = view.model_copy(update={"state": RunState.COMPLETED, "reason": "mean return 475 reached"})
+    return Picture(done, 3600.0, live=False, ended=True)
