@@ -1,5 +1,6 @@
 """Facts from recorded machines: each fixture is one host's raw texts and what they mean."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,22 @@ def test_this_machine_is_understood(tmp_path: Path) -> None:
     assert facts.disk is not None
     assert facts.disk.free_bytes > 0
     assert "numpy" in facts.packages
+
+
+def test_facts_that_were_stored_before_there_were_so_many_still_load() -> None:
+    old = {
+        "name": "cn01",
+        "cpu": {"online": [0], "allowed": [{"cpu": 0}], "usable": [0], "capacity": 1.0},
+        "memory": {"total_bytes": 1, "limit_bytes": 1},
+        "nics": [{"name": "eth0", "up": True, "mbit_per_s": 1000, "mtu": 1500}],
+        "gpus": [{"index": 0, "name": "GPU", "memory_mib": 1, "uuid": "GPU-a"}],
+        "disk": {"path": "/", "total_bytes": 2, "free_bytes": 1},
+        "open_files": 1024,
+        "processes": 4096,
+    }
+    facts = HostFacts.model_validate_json(json.dumps(old))
+    assert facts.disk is not None
+    assert (facts.disk.free_bytes, facts.clock, facts.limits.open_files) == (1, None, None)
 
 
 @pytest.mark.parametrize(

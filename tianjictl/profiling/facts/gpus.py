@@ -58,7 +58,8 @@ def problem(query: str) -> str | None:
     """What nvidia-smi says instead of a table; None where it is not there or has one."""
     if parse(query):
         return None
-    return " ".join(query.split())[:300] or None
+    words = " ".join(query.split())
+    return "nvidia-smi did not answer in time" if words == "Killed" else words[:300] or None
 
 
 def _parts(listing: str) -> dict[int, tuple[MigFacts, ...]]:

@@ -28,10 +28,11 @@ class Answers(NamedTuple):
     readings: Readings | None
 
 
-#: $tj_mark and $tj_folder (where runs will lie) are set by whoever embeds the script.
+#: $tj_mark and $tj_folder (where runs will lie) are set by whoever embeds the script. A program that waits for a file
+#: server which is gone hears no milder signal than KILL.
 PRELUDE = """
 tj_say() { printf '\\n%s %s %s\\n' "$tj_mark" "$1" "$2"; }
-tj_soon() { if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi; }
+tj_soon() { if command -v timeout >/dev/null; then timeout -s KILL "$@"; else shift; "$@"; fi; }
 tj_home() { case "$1" in "~") printf %s "$HOME" ;; "~/"*) printf %s "$HOME/${1#??}" ;; *) printf %s "$1" ;; esac; }
 tj_space() {
 tj_place=$(tj_home "$2")
