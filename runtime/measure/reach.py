@@ -108,7 +108,8 @@ def bound(way: Way) -> socket.socket:
             last = error
             continue
         return server
-    raise OSError(f"no port of {ports[0] if len(ports) == 1 else way.ports} is free at {address}: {last.strerror}")
+    wanted = f"{ports[0]}" if len(ports) == 1 else f"{min(ports)}-{max(ports)}"
+    raise OSError(f"no port of {wanted} is free at {address}: {last.strerror}")
 
 
 def accept_all(server: socket.socket, key: bytes, expected: int, deadline: float) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tianjictl.doctor.looking import situation_of, visit
-from tianjictl.doctor.registry import wanted
+from tianjictl.doctor.registry import facts_suffice, wanted
 from tianjictl.doctor.report import judge
 from tianjictl.doctor.roads import try_roads
 from tianjictl.errors import TianjiError, UsageProblem
@@ -32,7 +32,8 @@ def examine_hosts(
     progress: Callable[[str], None] = lambda _line: None,
 ) -> Report:
     """Look at every host and judge what was found; what is amiss is in the report and raises nothing."""
-    if wish.job is not None and not all(host.connection == "local" for host in hosts):
+    wish = replace(wish, quick=wish.quick or facts_suffice(only))
+    if wish.job is not None and not wish.quick and not all(host.connection == "local" for host in hosts):
         wish = with_spec(wish, wish.job, progress)
     with Fleet({host.name: host for host in head_first(hosts)}) as fleet:
         found = visit(fleet, wish, progress)

@@ -40,6 +40,11 @@ def chosen(words: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def facts_suffice(only: frozenset[str]) -> bool:
+    """Whether facts alone decide all that is asked for."""
+    return bool(only) and only <= {check.id for check in CHECKS if check.quick}
+
+
 def wanted_at_all(only: frozenset[str], theme: str) -> bool:
     """Whether any row of a theme is asked for; `theme` with its dot."""
     return not only or any(f"{word}.".startswith(theme) for word in only)
