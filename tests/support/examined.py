@@ -58,7 +58,7 @@ def facts(name: str = "cn01", **changes: Any) -> HostFacts:
         numa=(NumaNode(node=0, cpus=tuple(range(8)), distances=(10,)),),
         swap=SwapFacts(),
         nics=(NicFacts(name="eth0", up=True, mtu=1500, state="up"),),
-        disk=space(50 * GIB, "/home/u"),
+        disk=space(50 * GIB, "/srv/u"),
         shm=space(8 * GIB, "/dev/shm", fs_type="tmpfs"),
         tmp=space(20 * GIB),
         names=NameFacts(hostname=name, resolves_to=(f"10.0.0.{int(name[2:])}",)),
@@ -92,7 +92,7 @@ def host(name: str = "cn01", *, here: bool = False, **changes: Any) -> Examined:
 
 def software(**changes: Any) -> HostCheck:
     """A Python with everything in it."""
-    made = HostCheck(python="/venv/bin/python", version=(3, 12, 1), state="/home/u/.local/state/tianjictl")
+    made = HostCheck(python="/venv/bin/python", version=(3, 12, 1), state="/srv/u/.local/state/tianjictl")
     return made.model_copy(update=changes)
 
 
