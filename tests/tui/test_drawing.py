@@ -35,7 +35,14 @@ def test_text_of_hosts_cannot_steer_the_terminal():
 
 def test_lines_are_cut_and_padded_to_their_cells():
     spans = line(("abc", "bold"), "def")
-    assert [words(fit_line(spans, cells)) for cells in (8, 6, 5, 4, 3, 1)] == ["abcdef", "abcdef", "abcd…", "abc…", "ab…", "…"]
+    assert [words(fit_line(spans, cells)) for cells in (8, 6, 5, 4, 3, 1)] == [
+        "abcdef",
+        "abcdef",
+        "abcd…",
+        "abc…",
+        "ab…",
+        "…",
+    ]
     assert all(line_width(fit_line(spans, cells)) == cells for cells in range(12))
     assert words(ends(line("left side"), line("right"), 13)) == "left si…right"
     assert words(fitting([line("one"), line("two"), line("three")], (", ", ""), 9)) == "one, two"
@@ -143,7 +150,8 @@ def test_many_components_are_summed_up_by_role_and_state():
 
 
 @pytest.mark.parametrize(
-    ("filter", "count"), [("", 200), ("actor", 192), ("node17", 3), ("!running", 8), ("ACTOR !running !away", 5), ("!", 200)]
+    ("filter", "count"),
+    [("", 200), ("actor", 192), ("node17", 3), ("!running", 8), ("ACTOR !running !away", 5), ("!", 200)],
 )
 def test_a_filter_looks_at_names_hosts_states_and_reasons(filter, count):
     assert len(tables.filtered_components(large_view().components, filter)) == count
@@ -180,7 +188,7 @@ def test_panels_never_overlap_and_stay_between_header_and_footer(size, content):
         cells = {(x, y) for x in range(box.x, box.x + box.width) for y in range(box.y, box.y + box.height)}
         assert not cells & taken, box
         taken |= cells
-        assert HEADER_LINES <= box.y
+        assert box.y >= HEADER_LINES
         assert box.y + box.height <= high - FOOTER_LINES
         assert box.x + box.width <= wide
 
@@ -204,5 +212,8 @@ def test_the_bottleneck_is_said_before_what_is_better():
 
 
 def test_every_role_has_a_letter_of_its_own():
-    letters = [strip(HostView(name="h", state="connected", cores=(0,)), component(f"{role}-0", "h", (0,)))[0][0] for role in Role]
+    letters = [
+        strip(HostView(name="h", state="connected", cores=(0,)), component(f"{role}-0", "h", (0,)))[0][0]
+        for role in Role
+    ]
     assert len(set(letters)) == len(Role)

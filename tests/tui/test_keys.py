@@ -221,7 +221,9 @@ def test_a_viewer_that_may_only_read_has_no_actions():
     for key in ("c", "x", "S"):
         assert model.press(key) is None
         assert model.scene.dialog is None
-    assert not any(model.allows(effect) for effect in (WriteCheckpoint(), StopRun(), Rescale("L2A4"), AskDifference("L2A4")))
+    assert not any(
+        model.allows(effect) for effect in (WriteCheckpoint(), StopRun(), Rescale("L2A4"), AskDifference("L2A4"))
+    )
     footer = plain(draw(model.scene, 120, 40))[-1]
     assert "read-only" in footer
     assert "stop" not in footer

@@ -1,0 +1,194 @@
+"""The viewer on a pseudo-terminal, over a real run: what it shows, what it leaves behind, and that the run goes on."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.running import ENDLESS, LiveRun
+
+JOB = Path(__file__).resolve().parents[2] / "playbooks" / "train" / "cartpole-ppo.yaml"
+ALTERNATE, NORMAL = "\x1b[?1049h", "\x1b[?1049l"
+HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
+BREAKS = """
+import sys
+from tianjictl.cli.main import main
+from tianjictl.tui import app
+drawn = app.draw
+frames = 0
+def draw(*given):
+    global frames
+    frames += 1
+    if frames > 3:
+        raise RuntimeError("made to fail")
+    return drawn(*given)
+app.draw = draw
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+class Terminal:
+    """A command on a pseudo-terminal of 120×40 cells."""
+
+    def __init__(
+        self, home: Path, *words: str, program: tuple[str, ...] = ("-m", "tianjictl"), **environment: str
+    ) -> None:
+        self._screen, self.theirs = pty.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.before = termios.tcgetattr(self.theirs)
+        known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+        self.process = subprocess.Popen(
+            [sys.executable, *program, *words],
+            stdin=self.theirs, stdout=self.theirs, stderr=self.theirs, start_new_session=True,
+            env={**known, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "TIANJICTL_HOME": str(home), **environment},
+        )  # fmt: skip
+        self.text = ""
+
+    def until(self, met: Callable[[str], bool], within_s: float = 15.0) -> str:
+        """What has been written by the time `met` holds for it."""
+        deadline = time.monotonic() + within_s
+        while not met(self.text):
+            assert time.monotonic() < deadline, self.text[-3000:]
+            if select.select([self._screen], [], [], 0.2)[0]:
+                self.text += os.read(self._screen, 1 << 16).decode(errors="replace")
+        return self.text
+
+    def press(self, keys: str) -> None:
+        os.write(self._screen, keys.encode())
+
+    def left(self, within_s: float = 10.0) -> int:
+        """The exit code, and all that was written until then."""
+        deadline = time.monotonic() + within_s
+        while self.process.poll() is None or select.select([self._screen], [], [], 0)[0]:
+            assert time.monotonic() < deadline, self.text[-3000:]
+            if select.select([self._screen], [], [], 0.05)[0]:
+                self.text += os.read(self._screen, 1 << 16).decode(errors="replace")
+        return self.process.returncode
+
+    @property
+    def is_as_before(self) -> bool:
+        """Echo and line editing are back, the normal screen is shown, and the cursor with it."""
+        cooked = termios.tcgetattr(self.theirs) == self.before
+        return cooked and self.text.rfind(NORMAL) > self.text.rfind(ALTERNATE) and (
+            self.text.rfind(SHOWN) > self.text.rfind(HIDDEN)
+        )  # fmt: skip
+
+    @property
+    def said(self) -> str:
+        """What stands on the normal screen after the viewer."""
+        return self.text.rpartition(NORMAL)[2]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._screen)
+        os.close(self.theirs)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveRun]:
+    made = LiveRun(tmp_path_factory.mktemp("home"), JOB, *ENDLESS, "distributed.actors=1", "env.num_envs=8")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def terminal(run: LiveRun) -> Iterator[Callable[..., Terminal]]:
+    made: list[Terminal] = []
+
+    def open_one(*words: str, **options: object) -> Terminal:
+        made.append(Terminal(run.home, *words, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield open_one
+    for each in made:
+        each.close()
+
+
+def is_shown(text: str) -> bool:
+    return ALTERNATE in text and "what limits it" in text and "learner-0" in text
+
+
+@pytest.mark.parametrize("words", [("top",), ("status", "--watch")], ids=" ".join)
+def test_the_screen_appears_and_q_leaves_a_run_that_goes_on(run, terminal, words):
+    viewer = terminal(*words)
+    viewer.until(is_shown)
+    viewer.press("q")
+    assert viewer.left() == 0
+    assert viewer.is_as_before
+    assert viewer.said.strip().endswith("training goes on")
+    assert "\x1b[?1000h" not in viewer.text, "the mouse is the terminal's own"
+    run.wait_for_updates()
+
+
+def test_a_viewer_that_is_killed_leaves_the_run_running(run, terminal):
+    viewer = terminal("top", "--refresh", "0.1")
+    viewer.until(is_shown)
+    viewer.process.kill()
+    assert viewer.left() == -signal.SIGKILL
+    run.wait_for_updates()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_viewer_that_is_ended_puts_the_terminal_back(run, terminal, number):
+    viewer = terminal("top")
+    viewer.until(is_shown)
+    viewer.process.send_signal(number)
+    assert viewer.left() == 130
+    assert viewer.is_as_before
+    assert f"the viewer was ended by {number.name}; training goes on" in viewer.said
+    run.wait_for_updates()
+
+
+def test_a_viewer_that_crashes_puts_the_terminal_back_and_says_that_training_goes_on(run, terminal):
+    viewer = terminal("top", "--refresh", "0.1", program=("-c", BREAKS))
+    assert viewer.left(20) == 1
+    assert viewer.is_as_before
+    assert "the viewer failed (RuntimeError: made to fail); training goes on" in viewer.said
+    assert "Traceback" not in viewer.text
+    run.wait_for_updates()
+
+
+def test_a_checkpoint_is_written_from_the_screen(run, terminal):
+    viewer = terminal("top", NO_COLOR="1")
+    viewer.until(is_shown)
+    before = len(run.events("checkpoint.written"))
+    viewer.press("c")
+    viewer.until(lambda text: "write a checkpoint now?" in text)
+    viewer.press("\t\r")
+    viewer.until(lambda text: "wrote checkpoint" in text)
+    assert len(run.events("checkpoint.written")) > before
+    viewer.press("q")
+    assert viewer.left() == 0
+    assert not any(f"\x1b[{colour}m" in viewer.text for colour in range(31, 37)), "NO_COLOR is heeded"
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "dumb"}], ids=["dumb"])
+def test_a_dumb_terminal_gets_plain_lines(terminal, environment):
+    viewer = terminal("top", **environment)
+    viewer.until(lambda text: text.count("env") or text.count(" steps (") >= 1)
+    assert "\x1b" not in viewer.text
+    viewer.press("q")
+    assert viewer.left() == 0
+
+
+def test_an_ascii_terminal_is_sent_nothing_but_ascii(terminal):
+    viewer = terminal("top", LC_ALL="C")
+    viewer.until(is_shown)
+    viewer.press("x")
+    viewer.until(lambda text: "shape, as in L2A8" in text)
+    viewer.press("\rq")
+    assert viewer.left() == 0
+    assert viewer.text.isascii()
