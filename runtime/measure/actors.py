@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,8 +41,17 @@ class _Look(NamedTuple):
 class Crowd:
     """Actors that produce as fast as they can into rings that never fill. The first of them can be measured."""
 
-    def __init__(self, request: MeasureRequest, cores: Sequence[int], taker: Sequence[int], sizes: Sizes | None = None):
-        """One actor on each of `cores`; who takes their fragments runs on `taker`."""
+    def __init__(
+        self,
+        request: MeasureRequest,
+        cores: Sequence[int],
+        taker: Sequence[int],
+        *,
+        sizes: Sizes | None = None,
+        policy: np.ndarray | None = None,
+    ) -> None:
+        """One actor on each of `cores`; who takes their fragments runs on `taker`. They act as `policy` says, without
+        one as the first policy of a run does."""
         self._sizes = sizes or request.sizes
         self._strangers_count = not request.leave_out_strangers
         plan = plans.small_plan(
@@ -53,6 +62,8 @@ class Crowd:
         # Its first policy is all that is needed of a learner: made here, as it computes nothing.
         self._learner = self.stage.assembly.build(plans.LEARNER, 1)
         self._learner.start()
+        if policy is not None:
+            self.stage.publish(policy)
         rings = [names.fragments_ring(name) for name in self.actors]
         self.stage.beside("taker", taker, lambda: drain([self._consumer(ring) for ring in rings]))
         self.stage.start(*self.actors)
@@ -122,16 +133,23 @@ class Crowd:
 
 def alone(request: MeasureRequest, seconds: float, sizes: Sizes | None = None) -> ActorRate:
     """One actor on the last core, and nobody else at work."""
-    with Crowd(request, request.cores[-1:], _taker(request), sizes) as crowd:
+    with Crowd(request, request.cores[-1:], _taker(request), sizes=sizes) as crowd:
         crowd.wait()
         return crowd.rate(seconds, 0)
 
 
-def among_others(request: MeasureRequest, seconds: float, sizes: Sizes | None = None) -> ActorRate:
-    """One actor on the last core, a learner at work on the first, actors on all that are between."""
-    with ExitStack() as stack:
-        crowd = stack.enter_context(Crowd(request, request.cores[-1:], _taker(request), sizes))
-        stack.enter_context(busy(request, request.cores[:-1]))
+def among_others(
+    request: MeasureRequest, seconds: float, sizes: Sizes | None = None, policy: np.ndarray | None = None
+) -> ActorRate:
+    """One actor on the last core, a learner at work on the first, actors on all that are between.
+
+    How long episodes are depends on the policy, and a step at which one ends costs more: a policy that has learnt for
+    some seconds is nearer to what a run has for most of its time.
+    """
+    with (
+        Crowd(request, request.cores[-1:], _taker(request), sizes=sizes, policy=policy) as crowd,
+        busy(request, request.cores[:-1]),
+    ):
         crowd.wait()
         return crowd.rate(seconds, len(request.cores) - 1)
 

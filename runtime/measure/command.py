@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -30,8 +31,12 @@ from runtime.measure.groups import Group, GroupRates
 from runtime.measure.machine import Copying, write_mb_per_s
 from runtime.measure.stage import MeasureError
 
+if TYPE_CHECKING:
+    import numpy as np
+
 _MOST_FEEDING = 8  #: actors; where it would take more, fragments are made up instead
 _MARGIN = 1.15  #: by which those who feed a learner must be faster than it
+_QUICK = 20_000.0  #: steps per second of an actor: with less, a few seconds teach nothing
 _GAIN = 1.05  #: a learner that gains less from twice the cores is saturated
 _ESTIMATE_S = 0.25
 
@@ -56,10 +61,12 @@ def measure(request: MeasureRequest) -> MeasureReport:
     import_for(plans.small_plan(request, learner=request.cores, buffer=request.cores, actors=()))
     several = (request.learner_cores, request.other_envs)
     progress = _Progress(total=4 + sum(map(len, several)) + (len(request.cores) > 1) + request.couriers)
-    actors = list(_actors(request, progress))
+    progress.next("an actor alone")
+    actors = [alone(request, request.seconds / 2)]
     progress.next("a learner and its buffer by turns")
     samples_per_s, receive_s = _by_turns(request)
-    trials = list(_learners(request, progress, actors[-1 - len(request.other_envs)], samples_per_s))
+    trials = list(_learners(request, progress, actors[0], samples_per_s))
+    actors += _actors(request, progress, trials[0].policy)
     courier = _courier(request, progress) if request.couriers else None
     progress.next("copying memory")
     copying = repeated(Copying().mb_per_s, request.seconds / 4)
@@ -78,18 +85,19 @@ def measure(request: MeasureRequest) -> MeasureReport:
     )
 
 
-def _actors(request: MeasureRequest, progress: _Progress) -> Iterator[ActorRate]:
-    """Alone, beside as much work as a run has, and so with other numbers of environments."""
-    progress.next("an actor alone")
-    yield alone(request, request.seconds / 2)
-    if len(request.cores) > 1:
+def _actors(request: MeasureRequest, progress: _Progress, policy: np.ndarray | None) -> Iterator[ActorRate]:
+    """Beside as much work as a run has, and so with other numbers of environments."""
+    several = len(request.cores) > 1
+    if several:
         progress.next(f"an actor beside {len(request.cores) - 1} busy core(s)")
-        yield among_others(request, request.seconds)
+        yield among_others(request, request.seconds, policy=policy)
     for num_envs in request.other_envs:
         progress.next(f"an actor with {num_envs} environments")
         sizes = request.sizes.model_copy(update={"num_envs": num_envs})
-        measured = among_others if len(request.cores) > 1 else alone
-        yield measured(request, request.seconds / 2, sizes)
+        if several:
+            yield among_others(request, request.seconds / 2, sizes, policy)
+        else:
+            yield alone(request, request.seconds / 2, sizes)
 
 
 def _by_turns(request: MeasureRequest) -> tuple[float, float]:
@@ -132,15 +140,17 @@ def _learner(request: MeasureRequest, cores: int, actor: ActorRate, expected: fl
     algorithm = request.job.algorithm
     per_step = algorithm.samples_per_insert if isinstance(algorithm, DqnConfig) else 1.0
     wanted = -int(-_MARGIN * expected // (per_step * actor.steps_per_s.median))
-    feeding = wanted if wanted <= min(_MOST_FEEDING, len(others)) else 0
-    idle = others[max(1, feeding) :]
-    with crowd_on(request, idle, taker=others):
+    most = min(_MOST_FEEDING, len(others))
+    # Too slow, but quick enough for the learner to learn something by them: for that a shorter trial will do.
+    learns = wanted > most and cores == request.learner_cores[0] and actor.steps_per_s.median >= _QUICK
+    feeding = wanted if wanted <= most else most if learns else 0
+    with crowd_on(request, others[max(1, feeding) :], taker=others):
         with Group(request, own, others[: max(1, feeding)], actors=feeding) as group:
-            rates = group.rates(2 * request.seconds)
+            rates = group.rates(request.seconds if learns else 2 * request.seconds)
         if not rates.starved:
             return rates
         with Group(request, own, others[:1], actors=0) as group:
-            return group.rates(request.seconds)
+            return group.rates(2 * request.seconds if learns else request.seconds)._replace(policy=rates.policy)
 
 
 def _crowded(request: MeasureRequest, cores: Sequence[int]) -> GroupRates:
@@ -150,7 +160,9 @@ def _crowded(request: MeasureRequest, cores: Sequence[int]) -> GroupRates:
     cost = rates.learner.cpu_s_per_sample
     assert cost is not None
     alone = [len(cores) / max(seconds, 1e-12) for seconds in (cost.median, cost.low, cost.high)]
-    return rates._replace(learner=LearnerRate(cores=len(cores), samples_per_s=spread(alone), cpu_s_per_sample=cost))
+    return rates._replace(
+        strangers=0.0, learner=LearnerRate(cores=len(cores), samples_per_s=spread(alone), cpu_s_per_sample=cost)
+    )
 
 
 def _courier(request: MeasureRequest, progress: _Progress) -> Spread | None:

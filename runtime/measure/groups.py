@@ -17,6 +17,8 @@ from runtime.memory.ring import Producer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
     from runtime.contract.measurement import MeasureRequest
 
 _TRAINS_WITHIN_S = 60.0
@@ -24,6 +26,7 @@ _WARM_S = 0.3
 _WARM_UPDATES = 3
 _SLOW_S = 6.0  #: for a learner whose updates are slow
 _FULL = 0.93  #: of the time of the cores that feed: more, and they are what holds the learner back
+_IDLE = 0.75  #: of its own time a learner works at least; with less it waits for more than wake-ups
 
 
 class GroupRates(NamedTuple):
@@ -33,6 +36,7 @@ class GroupRates(NamedTuple):
     buffer_cpu_s: Spread
     receive_s: float  #: as the buffer reports it: wall time
     starved: bool  #: those who fed it had no more to give
+    policy: np.ndarray | None  #: what it has learnt meanwhile; none where it was fed with what nobody played
     strangers: float  #: share of the time in which others had the learner's core
 
 
@@ -108,6 +112,8 @@ class Group:
             raise MeasureError(f"no update was made within {_SLOW_S:.0f} s")
         first, last = pairs[0][0], pairs[-1][1]
         fed_s = (last.feeding_s - first.feeding_s + last.buffer_s - first.buffer_s) / (last.at - first.at)
+        own_s = max(1e-9, last.at - first.at - (last.stolen - first.stolen))
+        worked_s = (last.learner_s - first.learner_s) / own_s
         return GroupRates(
             learner=LearnerRate(
                 cores=self._cores,
@@ -116,8 +122,9 @@ class Group:
             ),
             buffer_cpu_s=_per_fragment(pairs),
             receive_s=float(self.stage.assembly.block(plans.BUFFER).get("t_rv_s")),
+            policy=self.stage.policy() if self._fed_by else None,
             strangers=(last.stolen - first.stolen) / (last.at - first.at),
-            starved=bool(self._fed_by) and fed_s > _FULL * self._feeding_cores,
+            starved=bool(self._fed_by) and (fed_s > _FULL * self._feeding_cores or worked_s < _IDLE),
         )
 
     def _took(self, begin: _Look, end: _Look) -> float:

@@ -20,12 +20,15 @@ from runtime.components.driver import HAND_OVER, ExitReport
 from runtime.contract.paths import RunPaths
 from runtime.control.process import COMPONENT_NICENESS, RunOnNode, run_component
 from runtime.measure.clocking import pin
+from runtime.memory.board import BoardReader, BoardWriter
 from runtime.memory.control import Command
 from runtime.memory.ring import read_ledger
 from runtime.resources import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy as np
 
     from runtime.contract.plan import Plan
     from runtime.memory.ring import Ledger
@@ -120,6 +123,24 @@ class Stage:
         """What became of an actor's fragments."""
         ring = names.fragments_ring(actor)
         return read_ledger(self.resources.segment(ring), self.assembly.wiring.rings[ring])
+
+    def policy(self) -> np.ndarray | None:
+        """The parameters that the learner published last; none where it has not."""
+        board = self.assembly.wiring.boards[names.policy_board(0)]
+        views = board.layout.views(memoryview(bytearray(board.layout.nbytes)))
+        reader = BoardReader(self.resources.segment(board.name), board)
+        return None if reader.read({"params": views["params"]}) is None else views["params"]
+
+    def publish(self, params: np.ndarray) -> None:
+        """Put parameters on the policy board, in place of a learner that is no process."""
+        board = self.assembly.wiring.boards[names.policy_board(0)]
+        woken = [
+            self.resources.event(f"{board.name}:{name}") for name in self.assembly.wiring.board_readers[board.name]
+        ]
+        writer = BoardWriter(self.resources.segment(board.name), board, readers=woken)
+        for name, field in writer.begin().items():
+            field[...] = params if name != "progress" else 0
+        writer.publish(writer.version + 1)
 
     def wait_for(self, true: Callable[[], bool], timeout_s: float) -> bool:
         """Look until it is true or the time is over; MeasureError where one of the processes has ended meanwhile."""

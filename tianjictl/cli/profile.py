@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runtime.contract.job import Job
-    from runtime.contract.measurement import MeasureReport, Spread
+    from runtime.contract.measurement import LinkRate, MeasureReport, Spread
     from tianjictl.errors import TianjiError
     from tianjictl.hosts.types import Inventory as Hosts
     from tianjictl.profiling.facts.host import HostFacts
@@ -25,6 +25,8 @@ JobFile = Annotated[
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile to a file.")]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Measure again, even if nothing has changed.")]
+
+_WORTH_SAYING = 0.05  #: share of the time that strangers took
 
 
 def profile(
@@ -65,6 +67,7 @@ def profile(
         _print_facts(host.facts)
         if host.measured is not None:
             _print_rates(host.measured)
+    _print_links(found.links)
     if output is not None:
         note(f"written to {output}")
     for error in failures:
@@ -164,21 +167,49 @@ def _print_facts(facts: HostFacts) -> None:
 
 
 def _print_rates(measured: MeasureReport) -> None:
-    from tianjictl.cli.output import print_table, say
+    from tianjictl.cli.output import note, print_table, say
 
     rows: list[tuple[str, str, str]] = []
     for actor in measured.actors:
         beside = "alone" if actor.busy_neighbours == 0 else f"beside {actor.busy_neighbours} busy"
         rows.append((f"actor, {actor.num_envs} envs, {beside}", *_shown(actor.steps_per_s, "steps/s")))
-    rows += [
-        (f"learner, {learner.cores} core(s)", *_shown(learner.samples_per_s, "samples/s"))
-        for learner in measured.learners
-    ]
+        if actor.cpu_s_per_step is not None:
+            rows.append(("  core time of a step", *_shown(actor.cpu_s_per_step, "ns", scale=1e9)))
+    for learner in measured.learners:
+        rows.append((f"learner, {learner.cores} core(s)", *_shown(learner.samples_per_s, "samples/s")))
+        if learner.cpu_s_per_sample is not None:
+            rows.append(("  core time of a sample", *_shown(learner.cpu_s_per_sample, "ns", scale=1e9)))
     rows.append(("buffer, per fragment (T_rv)", *_shown(measured.buffer_s_per_fragment, "µs", scale=1e6)))
+    if measured.buffer_cpu_s_per_fragment is not None:
+        rows.append(("  core time of a fragment", *_shown(measured.buffer_cpu_s_per_fragment, "µs", scale=1e6)))
+    if measured.courier_cpu_s_per_fragment is not None:
+        shown = _shown(measured.courier_cpu_s_per_fragment, "µs", scale=1e6)
+        rows.append(("courier, core time of a fragment", *shown))
     rows.append(("copying memory", *_shown(measured.memcpy_mb_per_s, "MB/s")))
     rows.append(("writing a checkpoint", *_shown(measured.checkpoint_mb_per_s, "MB/s")))
     say()
     print_table(("measured", "median", "range"), rows, right=(1,))
+    if measured.strangers >= _WORTH_SAYING:
+        note(f"for {measured.strangers:.0%} of the time others had the learner's core; --refresh when it is quiet")
+
+
+def _print_links(links: tuple[LinkRate, ...]) -> None:
+    """Every direction; of the round trips, what 99 of 100 stay below."""
+    from tianjictl.cli.output import print_table, say
+
+    if not links:
+        return
+    rows = [
+        (
+            f"{link.source} → {link.target}",
+            *_shown(link.mb_per_s, "MB/s"),
+            f"{link.rtt_s.median * 1e6:,.0f} µs",
+            f"{link.rtt_s.high * 1e6:,.0f} µs",
+        )
+        for link in links
+    ]
+    say()
+    print_table(("link", "median", "range", "round trip", "99 %"), rows, right=(1, 3, 4))
 
 
 def _shown(spread: Spread, unit: str, *, scale: float = 1.0) -> tuple[str, str]:
