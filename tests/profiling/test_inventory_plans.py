@@ -164,8 +164,8 @@ def test_a_host_that_does_not_answer_ends_the_plan_and_only_its_own_part_of_a_pr
 def test_measuring_happens_on_the_hosts_and_is_kept_for_each(
     ssh_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def short(*words: Any) -> MeasureRequest:
-        return measure_request(*words).model_copy(update={"seconds": 0.05})
+    def short(*words: Any, **more: Any) -> MeasureRequest:
+        return measure_request(*words, **more).model_copy(update={"seconds": 0.05})
 
     measure_request = cluster_profile.measure_request
     monkeypatch.setattr(cluster_profile, "measure_request", short)
