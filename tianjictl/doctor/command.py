@@ -41,7 +41,7 @@ def examine_hosts(
         if situation.several and not wish.quick and wanted("network.ports", only):
             progress("trying ports both ways")
             situation = replace(situation, roads=try_roads(fleet, situation))
-        if situation.several and wish.full:
+        if situation.linked and wish.full and wanted("mpi.launch", only):
             progress("having couriers meet by MPI")
             situation = replace(situation, meetings=try_roads(fleet, situation, mpi=True))
     return judge(situation, only=only, quick=wish.quick)

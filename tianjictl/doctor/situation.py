@@ -85,6 +85,11 @@ class Situation:
         """Whether a run would have more than one machine."""
         return len(self.hosts) > 1 and not all(each.here for each in self.hosts)
 
+    @property
+    def linked(self) -> bool:
+        """Whether a run would have more than one node, with couriers between them; nodes may share a machine."""
+        return len(self.hosts) > 1
+
     def nodes_of(self, one: Examined) -> tuple[Examined, ...]:
         """All hosts that are the same machine as `one`, itself included."""
         assert one.node is not None

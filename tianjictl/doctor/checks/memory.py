@@ -57,14 +57,14 @@ def _shared(one: Examined, situation: Situation) -> Verdict:
     shm = one.facts.shm
     if shm is None:
         mend = on(one, "sudo mount -t tmpfs -o size=1g tmpfs /dev/shm")
-        if situation.several:
+        if situation.linked:
             return fail("there is no /dev/shm", mend)
-        return info("there is no /dev/shm; a run on one machine does not need it", mend)
+        return info("there is no /dev/shm; a run of a single node does not need it", mend)
     told = f"{_size(shm.free_bytes)} free of {_size(shm.total_bytes)}"
     mend = on(one, "sudo mount -o remount,size=1g /dev/shm")
     if one.facts.container:
         mend = f"make the {one.facts.container} container with a larger one, such as --shm-size=1g"
-    if shm.free_bytes < SHM_LEAST and situation.several:
+    if shm.free_bytes < SHM_LEAST and situation.linked:
         return fail(f"{told}: couriers die by SIGBUS", mend)
     if shm.free_bytes < SHM_TIGHT:
         return warn(told, mend)

@@ -69,9 +69,8 @@ def _mpi_library(one: Examined, situation: Situation) -> Verdict:
     mpi = one.facts.mpi
     told = ", ".join(word for word in (mpi.library, f"mpi4py {mpi.mpi4py}" if mpi.mpi4py else "") if word)
     if problem is not None:
-        if situation.several:
-            return fail(f"mpi4py cannot load an MPI library: {problem}", _bootstrap(one, situation))
-        return warn(f"mpi4py cannot load an MPI library: {problem}; one machine needs none", _bootstrap(one, situation))
+        evidence, mend = f"mpi4py cannot load an MPI library: {problem}", _bootstrap(one, situation)
+        return fail(evidence, mend) if situation.linked else warn(f"{evidence}; a single node needs none", mend)
     if one.host.mpi_abi:
         return ok(f"tianji_mpi_abi {one.host.mpi_abi}")
     library = _library(one)
@@ -87,8 +86,8 @@ def _mpi_library(one: Examined, situation: Situation) -> Verdict:
 
 
 def _mpi_launch(one: Examined, situation: Situation) -> Verdict:
-    if not situation.several:
-        return skip("one machine: no courier is needed")
+    if not situation.linked:
+        return skip("a single node: no courier is needed")
     if situation.meetings is None:
         return skip("tried with --full only")
     mine = [road for road in situation.meetings if one.name in (road.source, road.target)]

@@ -24,14 +24,15 @@ def _folder(one: Examined, _situation: Situation) -> Verdict:
     if one.software is not None:
         return ok(f"{one.software.state} can be written to")
     if one.folder_problem is not None:
-        writable = "a folder that can be written to"
-        mend = f"export TIANJICTL_HOME={writable}" if _own_folder(one) else setting(one, "tianji_workdir", writable)
-        return fail(one.folder_problem, mend)
+        return fail(one.folder_problem, _elsewhere(one, "a folder that can be written to"))
     return skip("there is no Python to ask" if one.software_problem else "nobody has tried")
 
 
-def _own_folder(one: Examined) -> bool:
-    return one.here and one.host.workdir is None
+def _elsewhere(one: Examined, where: str) -> str:
+    """How to have runs lie in another place."""
+    if one.here and one.host.workdir is None:
+        return f"set TIANJICTL_HOME to {where}"
+    return setting(one, "tianji_workdir", where)
 
 
 def _space(one: Examined, situation: Situation) -> Verdict:
@@ -39,7 +40,8 @@ def _space(one: Examined, situation: Situation) -> Verdict:
     if disk is None:
         return skip("df does not say")
     told = f"{_size(disk.free_bytes)} free of {_size(disk.total_bytes)} at {disk.path}"
-    mend = f"{situation.playbook('cleanup', one, '-e', 'tianji_keep_days=1')}, or tianji_workdir elsewhere"
+    other = _elsewhere(one, "a folder on a larger disk")
+    mend = f"{situation.playbook('cleanup', one, '-e', 'tianji_keep_days=1')}, or {other}"
     if disk.free_bytes < LEAST:
         return fail(f"{told}, and {_size(LEAST)} are needed for logs and code alone", mend)
     if disk.inodes_free is not None and disk.inodes_free < LEAST_INODES:
@@ -56,7 +58,7 @@ def _filesystem(one: Examined, _situation: Situation) -> Verdict:
     if disk is None or not disk.fs_type:
         return skip("the host does not say")
     told = f"{disk.path} is on {disk.fs_type}" + (f", mounted at {disk.mount}" if disk.mount else "")
-    elsewhere = setting(one, "tianji_workdir", "a folder on a local disk")
+    elsewhere = _elsewhere(one, "a folder on a local disk")
     if "ro" in disk.options:
         return fail(f"{told}, read-only", on(one, f"sudo mount -o remount,rw {disk.mount}"))
     if "noexec" in disk.options:
