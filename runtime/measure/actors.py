@@ -55,7 +55,12 @@ class Crowd:
         self._sizes = sizes or request.sizes
         self._strangers_count = not request.leave_out_strangers
         plan = plans.small_plan(
-            request, learner=request.cores, buffer=request.cores, actors=[(core,) for core in cores], sizes=sizes
+            request,
+            learner=request.cores,
+            buffer=request.cores,
+            actors=[(core,) for core in cores],
+            sizes=sizes,
+            remembers=False,
         )
         self.stage = Stage(plan, Path(request.folder))
         self.actors = [plans.actor(index) for index in range(len(cores))]

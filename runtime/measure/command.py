@@ -141,16 +141,18 @@ def _learner(request: MeasureRequest, cores: int, actor: ActorRate, expected: fl
     per_step = algorithm.samples_per_insert if isinstance(algorithm, DqnConfig) else 1.0
     wanted = -int(-_MARGIN * expected // (per_step * actor.steps_per_s.median))
     most = min(_MOST_FEEDING, len(others))
+    first = cores == request.learner_cores[0]
+    span = 2 * request.seconds if first else 0.7 * request.seconds
     # Too slow, but quick enough for the learner to learn something by them: for that a shorter trial will do.
-    learns = wanted > most and cores == request.learner_cores[0] and actor.steps_per_s.median >= _QUICK
+    learns = wanted > most and first and actor.steps_per_s.median >= _QUICK
     feeding = wanted if wanted <= most else most if learns else 0
     with crowd_on(request, others[max(1, feeding) :], taker=others):
         with Group(request, own, others[: max(1, feeding)], actors=feeding) as group:
-            rates = group.rates(request.seconds if learns else 2 * request.seconds)
+            rates = group.rates(request.seconds if learns else span)
         if not rates.starved:
             return rates
         with Group(request, own, others[:1], actors=0) as group:
-            return group.rates(2 * request.seconds if learns else request.seconds)._replace(policy=rates.policy)
+            return group.rates(span)._replace(policy=rates.policy)
 
 
 def _crowded(request: MeasureRequest, cores: Sequence[int]) -> GroupRates:

@@ -60,7 +60,7 @@ class Group:
         others: Sequence[int],
         *,
         actors: int,
-        threads: int | None = None,
+        remembers: bool = True,
     ) -> None:
         """`actors` feed it, each with a core of its own; with 0 fragments are made up, as many as there is room for."""
         pins: list[tuple[int, ...]] = [(others[index % len(others)],) for index in range(actors)]
@@ -73,7 +73,8 @@ class Group:
             learner=tuple(learner),
             buffer=tuple(others),
             actors=pins or [tuple(others)],
-            threads=threads or len(learner),
+            threads=len(learner),
+            remembers=remembers,
         )
         self.stage = stage = Stage(plan, Path(request.folder))
         stage.start(plans.LEARNER, plans.BUFFER, *self._fed_by)
@@ -84,7 +85,7 @@ class Group:
     @classmethod
     def on_one_core(cls, request: MeasureRequest, core: int) -> Group:
         """All of it on one core, to keep that busy."""
-        return cls(request, (core,), (core,), actors=0)
+        return cls(request, (core,), (core,), actors=0, remembers=False)
 
     def _producer(self) -> Producer:
         ring = names.fragments_ring(plans.actor(0))

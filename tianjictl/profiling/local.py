@@ -58,8 +58,9 @@ def measure_request(
 ) -> MeasureRequest:
     """What to measure: the sizes of one group with one actor, learners on 1, 2, 4, … cores.
 
-    Where a run is to have a machine for itself, the time that strangers take while it is measured is left out. Of
-    `several` nodes it may be the others that take it, as they would in a run.
+    Time that strangers take meanwhile is left out, also where these are other nodes of the same machine: a plan gives
+    each its cores, and does not fill all of them as measuring does. What a hypervisor takes stays in.
+    Of `several` nodes, some may talk to each other by couriers.
     """
     usable = facts.cpu.usable
     counts = [1]
@@ -76,7 +77,7 @@ def measure_request(
         learner_cores=tuple(counts),
         other_envs=_other_envs(job, sizes),
         couriers=several,
-        leave_out_strangers=not several,
+        leave_out_strangers=True,
         folder=str(folder),
     )
 
