@@ -128,7 +128,10 @@ def compare(pair: Pair, *, warm_up: float, seconds: float, refresh: bool, preced
 
 
 def _predicted(plan: Plan, report: MeasureReport) -> tuple[float, float, str]:
-    """Steps and samples per second, and what holds them back."""
+    """Steps and samples per second and what holds them back: as the plan says, else as follows from the profile."""
+    said = plan.predicted
+    if plan.rates and said.env_steps_per_s is not None and said.samples_per_s is not None:
+        return said.env_steps_per_s, said.samples_per_s, str(said.bottleneck)
     expected = forecast(plan, {plan.head: host_rates(report)})
     assert expected is not None
     return expected.env_steps_per_s, expected.samples_per_s, expected.side

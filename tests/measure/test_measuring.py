@@ -24,6 +24,9 @@ from runtime.measure.stage import MeasureError
 CARTPOLE = EnvSpec(id="CartPole-v1", observation_shape=(4,), num_actions=2, native_vector=True, autoreset="next-step")
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 
+# NumPy's threads in the process that tests; `python -m runtime measure` has none when it forks.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 
 def request_for(folder: Path, algorithm: str = "ppo", cores: tuple[int, ...] = CORES, **env: object) -> MeasureRequest:
     document = {"name": "test", "env": {"id": "CartPole-v1", **env}, "algorithm": {"name": algorithm}}
