@@ -68,9 +68,12 @@ def test_with_a_job_its_environment_is_played_here_too(doctor: Call) -> None:
 
 
 def test_an_environment_that_is_not_installed_fails_with_the_command_that_installs_it(doctor: Call) -> None:
-    code, out, _ = doctor("--env", "nosuch.games:make", "--algo", "ppo", "--only", "python", "--json")
-    (error,) = json.loads(out)["errors"]
+    code, out, _ = doctor("--env", "nosuch.games:make", "--algo", "ppo", "--only", "python,learning", "--json")
+    document = json.loads(out)
+    (error,) = document["errors"]
     assert (code, error["code"]) == (5, 5)
+    proofs = {row["severity"] for row in document["data"]["checks"] if row["check"].startswith("learning.")}
+    assert proofs == {"ok"}, "those that need no environment are made all the same"
     assert error["message"].startswith("localhost: python.packages: nosuch.games: ModuleNotFoundError")
     assert "-m pip install nosuch.games" in error["hint"]
 
@@ -151,8 +154,10 @@ def heeded(**changes: Any) -> list[str]:
 
 def test_a_launch_says_once_what_will_slow_it_and_nothing_of_what_is_well() -> None:
     assert heeded() == []
-    (line,) = heeded(swap=SwapFacts(total_bytes=2**30))
-    assert line.startswith("warning: cn01: memory.swap: 1.0 GiB of 1.0 GiB in use; ssh ")
+    assert heeded(swap=SwapFacts(total_bytes=2**30)) == [
+        "warning: cn01: memory.swap: 1.0 GiB of 1.0 GiB in use",
+        "hint: tianjictl doctor -i inventory/hosts.yaml --only memory.swap says what mends it",
+    ]
 
 
 def test_a_launch_stops_at_what_would_break_it_and_says_what_mends_it() -> None:
@@ -164,7 +169,7 @@ def test_a_launch_stops_at_what_would_break_it_and_says_what_mends_it() -> None:
 
 
 def test_a_clock_that_is_far_off_stops_no_launch() -> None:
-    (line,) = heeded(clock=ClockFacts(offset_s=100.0, uncertainty_s=0.1))
+    line, _hint = heeded(clock=ClockFacts(offset_s=100.0, uncertainty_s=0.1))
     assert line.startswith("warning: cn01: clock.offset: 100.000 s ahead")
 
 

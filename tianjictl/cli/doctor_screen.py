@@ -8,6 +8,7 @@ from rich.text import Text
 
 from tianjictl.cli.output import print_table, say
 from tianjictl.doctor.finding import Severity
+from tianjictl.doctor.report import alike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +34,8 @@ def show(report: Report) -> None:
     else:
         _counts(report)
     for severity in (Severity.FAIL, Severity.WARN, Severity.INFO):
-        for alike in _alike(report.of(severity)):
-            _finding(alike)
+        for rows in alike(report.of(severity)):
+            _finding(rows)
     counts = report.counts
     told = ", ".join(f"{counts[severity]} {severity}" for severity in ("fail", "warn", "info", "ok", "skip"))
     hosts = f"{len(report.hosts)} host{'' if len(report.hosts) == 1 else 's'}"
@@ -63,14 +64,6 @@ def _counts(report: Report) -> None:
         rows.append([check, *numbers, ", ".join(bad)])
     headers = [f"{sign} {severity}" for severity, (sign, _) in _SHOWN.items()]
     print_table(("check", *headers, "hosts that warn or fail"), rows, right=(1, 2, 3, 4, 5))
-
-
-def _alike(rows: Sequence[Finding]) -> list[list[Finding]]:
-    """Findings that say the same of several hosts, together."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for row in rows:
-        groups.setdefault((row.check, row.evidence), []).append(row)
-    return list(groups.values())
 
 
 def _finding(rows: Sequence[Finding]) -> None:

@@ -130,8 +130,10 @@ def _with_software(connection: Connection, one: Examined, wish: Wish) -> Examine
 
 
 def _with_proofs(connection: Connection, one: Examined, wish: Wish) -> Examined:
-    if one.software is None or not able(one.software):
+    if one.software is None or not able(one.software, wish.modules):
         return one  # the proofs would fail for the same reason
+    if set(one.software.missing) & set(wish.modules):
+        wish = replace(wish, job=None)  # which leaves those that need no environment
     path = pythonpath(one.host, one.software)
     try:
         if path and not one.software.staged:
@@ -146,9 +148,9 @@ def _with_proofs(connection: Connection, one: Examined, wish: Wish) -> Examined:
         return replace(one, selfcheck_problem=error.message)
 
 
-def able(found: HostCheck) -> bool:
-    """Whether a host's Python can run the runtime; MPI is needed for links alone."""
-    return found.version >= OLDEST and not set(found.missing) - {MPI_MODULE}
+def able(found: HostCheck, others: Sequence[str] = ()) -> bool:
+    """Whether a host's Python can run the runtime; MPI is needed for links alone, `others` for a job."""
+    return found.version >= OLDEST and not set(found.missing) - {MPI_MODULE, *others}
 
 
 def pythonpath(host: Host, found: HostCheck) -> str:

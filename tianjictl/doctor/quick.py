@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from tianjictl.doctor.finding import Severity
-from tianjictl.doctor.report import judge
+from tianjictl.doctor.report import alike, judge
 from tianjictl.doctor.situation import Examined, Situation
 from tianjictl.errors import DoctorFailed
 from tianjictl.errors import Finding as Problem
@@ -43,9 +44,14 @@ def _heed(situation: Situation, say: Callable[[str], None]) -> None:
     fails = [row for row in rows if row.severity is Severity.FAIL and row.check not in _NEVER_STOPS]
     if fails:
         raise DoctorFailed.listing([Problem(f"{_told(row)}: {row.why}", row.mend) for row in fails])
-    for row in rows:
-        if row.severity in (Severity.WARN, Severity.FAIL) and row.check not in _UNSAID:
-            say(f"warning: {_told(row)}; {row.mend}")
+    found = [row for row in rows if row.severity in (Severity.WARN, Severity.FAIL) and row.check not in _UNSAID]
+    for group in alike(found):
+        hosts = ", ".join(row.host for row in group)
+        say(f"warning: {hosts}: {group[0].check}: {group[0].evidence}")
+    if found:
+        file = f" -i {shlex.quote(situation.inventory)}" if situation.inventory else ""
+        checks = ",".join(dict.fromkeys(row.check for row in found))
+        say(f"hint: tianjictl doctor{file} --only {checks} says what mends it")
 
 
 def _told(row: Finding) -> str:

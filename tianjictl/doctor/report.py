@@ -51,6 +51,14 @@ class Report:
         return bool(self.of(Severity.FAIL, *([Severity.WARN] if strict else [])))
 
 
+def alike(rows: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings that say the same of several hosts, together."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for row in rows:
+        groups.setdefault((row.check, row.evidence), []).append(row)
+    return list(groups.values())
+
+
 def judge(situation: Situation, *, only: frozenset[str] = frozenset(), quick: bool = False) -> Report:
     """Every check that is asked for, on every host. `quick` leaves out what facts alone do not decide."""
     findings = [

@@ -13,9 +13,11 @@ from pydantic import ValidationError
 
 from runtime.contract.model import Document
 from runtime.contract.reach import Connect, Connected, Listen, Listening, Target, Way
+from tianjictl.doctor.checks.software import MPI_MODULE
 from tianjictl.doctor.looking import able, pythonpath
 from tianjictl.doctor.situation import Road
 from tianjictl.errors import TianjiError
+from tianjictl.launching.host_check import env_modules
 from tianjictl.profiling.probing import last_line
 
 if TYPE_CHECKING:
@@ -75,12 +77,13 @@ def try_roads(fleet: Fleet, situation: Situation, *, mpi: bool = False) -> tuple
 
 def _parties(situation: Situation, *, mpi: bool) -> list[_Party]:
     """Hosts that can listen and connect, the head first."""
+    modules = env_modules(situation.env_id) if situation.env_id else ()
     found = []
     for one in situation.there:
         network = situation.networks.get(one.name, one.host.network)
-        if one.software is None or not able(one.software) or network is None:
+        if one.software is None or not able(one.software, modules) or network is None:
             continue
-        if mpi and one.software.missing:
+        if mpi and MPI_MODULE in one.software.missing:
             continue
         found.append(_Party(one, Way(network=network, ports=one.host.ports, mpi=mpi, mpi_abi=one.host.mpi_abi)))
     return found
