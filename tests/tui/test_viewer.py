@@ -17,7 +17,7 @@ from tianjictl.tui.paint import AsciiOnly, strip_of
 from tianjictl.tui.surface import Surface
 from tianjictl.tui.text import line, plain
 
-WITHIN_S = 5.0
+WITHIN_S = 20.0
 
 
 def drive(app: RunApp, story: Callable[[Pilot[None]], Awaitable[None]], size: tuple[int, int] = (100, 30)) -> None:

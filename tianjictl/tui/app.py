@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.filter import LineFilter
 
+    from runtime.contract.operator import Difference
     from tianjictl.runs.client import Picture
     from tianjictl.tui.actions import Actions
     from tianjictl.tui.effects import Effect
@@ -69,10 +70,17 @@ class RunApp(App[None]):
             super().__init__()
             self.line = line
 
+    class Failed(Message):
+        """Something beside the screen is broken."""
+
+        def __init__(self, error: Exception) -> None:
+            super().__init__()
+            self.error = error
+
     class Answered(Message):
         """What another shape would change, or why not."""
 
-        def __init__(self, shape: str, told: object, lines: list[str]) -> None:
+        def __init__(self, shape: str, told: Difference | str, lines: list[str]) -> None:
             super().__init__()
             self.shape, self.told, self.lines = shape, told, lines
 
@@ -95,7 +103,7 @@ class RunApp(App[None]):
         self._actions = actions
         self._colour = colour
         self._surface = Surface(self.repaint, colour=colour)
-        self._feed = Feed(source, self._deliver, period_s=period_s)
+        self._feed = Feed(source, self._deliver, self._fail, period_s=period_s)
         self._heard_at = time.monotonic()
         self._busy = False
 
@@ -181,8 +189,15 @@ class RunApp(App[None]):
 
     def on_run_app_answered(self, message: Answered) -> None:
         """The difference that was asked for."""
-        self.model.answered(message.shape, message.told, message.lines)  # type: ignore[arg-type]
+        self.model.answered(message.shape, message.told, message.lines)
         self.repaint()
+
+    def on_run_app_failed(self, message: Failed) -> None:
+        """A fault of the viewer's own ends it, as it would have in this thread."""
+        raise message.error
+
+    def _fail(self, error: Exception) -> None:
+        self.post_message(self.Failed(error))
 
     def _deliver(self, picture: Picture, extra: Extra) -> None:
         self.post_message(self.Seen(picture, extra))
@@ -209,10 +224,9 @@ class RunApp(App[None]):
             try:
                 told = action(self._step)
             except TianjiError as error:
-                told = error.message + (f"; {error.hint}" if error.hint else "")
-            finally:
-                self._busy = False
-            self.post_message(self.Told(told))
+                told = _story(error)
+            self._busy = False
+            self._step(told)
 
         self._in_background(work)
 
@@ -223,14 +237,19 @@ class RunApp(App[None]):
         try:
             found = self._actions.difference(shape)
         except TianjiError as error:
-            why = error.message + (f"; {error.hint}" if error.hint else "")
-            self.post_message(self.Answered(shape, why, []))
+            self.post_message(self.Answered(shape, _story(error), []))
         else:
             self.post_message(self.Answered(shape, found, [*difference_lines(found), *found.notes]))
 
     def _in_background(self, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as error:  # no TianjiError: a fault of the viewer's own
+                self._fail(error)
+
         # A daemon: leaving does not wait for what the run itself goes on with.
-        threading.Thread(target=work, name="tianjictl-action", daemon=True).start()
+        threading.Thread(target=guarded, name="tianjictl-action", daemon=True).start()
 
     def _on_signal(self, name: str) -> None:
         self.ended_by = name
@@ -244,3 +263,7 @@ class RunApp(App[None]):
     def _fatal_error(self) -> None:
         """Textual's way out without its page of traceback: who started the viewer reports what happened."""
         self._close_messages_no_wait()
+
+
+def _story(error: TianjiError) -> str:
+    return error.message + (f"; {error.hint}" if error.hint else "")

@@ -53,19 +53,31 @@ class Source(Protocol):
 
 
 class Feed:
-    """Looks every `period_s` and hands over what it saw; `deliver` is called from the feed's thread."""
+    """Looks every `period_s` and hands over what it saw; both callbacks are called from the feed's thread.
 
-    def __init__(self, source: Source, deliver: Callable[[Picture, Extra], None], *, period_s: float) -> None:
-        self._source, self._deliver, self._period_s = source, deliver, period_s
+    Should looking itself fail, `failed` hears of it and the feed is over.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        deliver: Callable[[Picture, Extra], None],
+        failed: Callable[[Exception], None],
+        *,
+        period_s: float,
+    ) -> None:
+        self._source, self._deliver, self._failed, self._period_s = source, deliver, failed, period_s
         self._wake = threading.Event()
         self._closed = False
         self._paused = False
         self._view: ViewName = "overview"
         self._component = ""
+        self._picture: Picture | None = None
         self._extra = Extra()
         self._events: list[Event] = []
         self._lines: deque[str] = deque(maxlen=_LOG_LINES)
         self._next_extra = 0.0
+        self._next_checkpoints = 0.0  #: each look starts a process
         # A daemon: a host that does not answer must not keep the viewer from leaving.
         self._thread = threading.Thread(target=self._look, name="tianjictl-feed", daemon=True)
 
@@ -79,9 +91,10 @@ class Feed:
         self._wake.set()
 
     def pause(self, paused: bool) -> None:
-        """Whether to stand still."""
-        self._paused = paused
-        self._wake.set()
+        """Whether the picture stands still; what a view asks for is read all the same."""
+        if paused != self._paused:
+            self._paused = paused
+            self._wake.set()
 
     def turn_to(self, view: ViewName, component: str) -> None:
         """What is looked at: some views need more than the picture."""
@@ -92,34 +105,38 @@ class Feed:
 
     def _look(self) -> None:
         due = 0.0
-        while not self._closed:
-            now = time.monotonic()
-            if not self._paused and now >= due:
-                due = max(due + self._period_s, now)
-                self._once(now)
-            elif self._next_extra == 0.0:
-                self._once(now)
-            wait_s = None if self._paused else max(0.0, due - time.monotonic())
-            self._wake.wait(wait_s)
-            self._wake.clear()
+        try:
+            while not self._closed:
+                now = time.monotonic()
+                turned = self._next_extra == 0.0
+                if now >= due and not self._paused:
+                    due = max(due + self._period_s, now)
+                    self._picture = self._source.picture()
+                elif not turned:
+                    self._wake.wait(None if self._paused else due - now)
+                    self._wake.clear()
+                    continue
+                self._hand_over(now)
+        except Exception as error:  # a fault of the viewer's own: its thread must not die in silence
+            if not self._closed:
+                self._failed(error)
 
-    def _once(self, now: float) -> None:
-        picture = self._source.picture()
+    def _hand_over(self, now: float) -> None:
         if now >= self._next_extra:
-            view = self._view
-            self._next_extra = now + (_CHECKPOINTS_EVERY_S if view == "checkpoints" else _EXTRA_EVERY_S)
+            self._next_extra = now + _EXTRA_EVERY_S  # before the view is looked at: a turn meanwhile sets it back
             try:
-                self._extra = self._read(view)
+                self._extra = self._read(self._view, now)
             except TianjiError as error:
                 self._extra = replace(self._extra, problem=error.message)
-        if not self._closed:
-            self._deliver(picture, self._extra)
+        if self._picture is not None and not self._closed:
+            self._deliver(self._picture, self._extra)
 
-    def _read(self, view: ViewName) -> Extra:
+    def _read(self, view: ViewName, now: float) -> Extra:
         extra = replace(self._extra, problem="")
         if view == "plan":
             return replace(extra, plan=self._source.plan())
-        if view == "checkpoints":
+        if view == "checkpoints" and now >= self._next_checkpoints:
+            self._next_checkpoints = now + _CHECKPOINTS_EVERY_S
             return replace(extra, checkpoints=tuple(self._source.checkpoints()))
         if view == "events":
             more = self._source.events()

@@ -94,12 +94,12 @@ def _two_columns(width: int, room: int, content: Content) -> list[Box]:
     ]
     y += upper + limits
     lower = band - upper
-    wishes = [Wish("hosts", 2, 1 + below.hosts, 2)]
+    wishes = [Wish("hosts", 2, 2 + below.hosts, 0 if content.explanation else 1)]
     if links and lower >= links + 3:
         wishes.append(Wish("links", min(3, links), links))
-    spare = lower - 1 - below.hosts - (links if len(wishes) > 1 else 0)
-    if content.explanation and spare >= 3:
-        wishes.append(Wish("explanation", 2, 1 + content.explanation))
+    spare = lower - 2 - below.hosts - (links if len(wishes) > 1 else 0)
+    if content.explanation and spare >= 2:
+        wishes.append(Wish("explanation", 2, 1 + content.explanation, 1))
     boxes += _stack(wishes, 0, y, left, lower)
     boxes.append(Box("components", left + GAP, y, right, lower))
     y += lower
@@ -109,31 +109,30 @@ def _two_columns(width: int, room: int, content: Content) -> list[Box]:
 
 
 def _three_columns(width: int, room: int, content: Content) -> list[Box]:
+    """The training on the left, what runs and what happened in the middle, where it runs on the right."""
     first = (width - 2 * GAP) * 3 // 10
     second = (width - 2 * GAP) * 4 // 10
     third = width - 2 * GAP - first - second
-    events = max(6, room // 5)
-    upper = room - events - 1
+    upper = room - 1
     y = HEADER_LINES
-    boxes = _stack(
-        [
-            Wish("reward", 8, 18, 2),
-            Wish("rates", 5, 6),
-            Wish("freshness", 5, 5 + min(10, content.bins)),
-            Wish("limits", 3, 1 + 2 * content.limits),
-        ],
-        0, y, first, upper,
-    )  # fmt: skip
-    boxes.append(Box("components", first + GAP, y, second, upper))
-    wishes = [Wish("hosts", 4, 2 + content.hosts, 1)]
+    training = [
+        Wish("reward", 8, 18, 1),
+        Wish("rates", 5, 6),
+        Wish("freshness", 5, 4 + min(10, content.bins)),
+        Wish("limits", 3, 2 + 2 * content.limits),
+    ]
+    middle = [Wish("events", 8, 8, 1), Wish("components", 5, 4 + content.components)]
+    places = [Wish("hosts", 4, min(3 + content.hosts, upper * 2 // 3), 0 if content.explanation else 1)]
     if content.links:
-        wishes.append(Wish("links", min(4, 1 + content.links), 1 + min(12, content.links)))
+        places.append(Wish("links", min(4, 1 + content.links), 2 + min(12, content.links)))
     if content.explanation:
-        wishes.append(Wish("explanation", 2, 1 + 2 * content.explanation))
-    boxes += _stack(wishes, first + second + 2 * GAP, y, third, upper)
-    boxes.append(Box("checkpoints", 0, y + upper, width, 1))
-    boxes.append(Box("events", 0, y + upper + 1, width, events))
-    return boxes
+        places.append(Wish("explanation", 2, 1 + 2 * content.explanation, 1))
+    return [
+        *_stack(training, 0, y, first, upper),
+        *_stack(middle, first + GAP, y, second, upper, order=["components", "events"]),
+        *_stack(places, first + second + 2 * GAP, y, third, upper),
+        Box("checkpoints", 0, y + upper, width, 1),
+    ]
 
 
 def _stack(

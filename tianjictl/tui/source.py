@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from runtime.contract.plan import Plan
 from tianjictl.errors import TianjiError
 from tianjictl.runs.checkpoints import list_checkpoints
-from tianjictl.runs.client import observe
+from tianjictl.runs.client import observe, read_from
 from tianjictl.runs.event_log import EventLog
 from tianjictl.runs.logfiles import LogReader
-from tianjictl.runs.settings import plan_of
 
 if TYPE_CHECKING:
-    from runtime.contract.plan import Plan
     from runtime.contract.view import Event
     from tianjictl.runs.checkpoints import CheckpointView
     from tianjictl.runs.client import Picture
@@ -35,8 +36,12 @@ class RunSource:
         return observe(self._run)
 
     def plan(self) -> Plan:
-        """The plan that the run's folder holds."""
-        return plan_of(self._run)
+        """The newest plan, from where the head is."""
+        data = read_from(self._run, self._run.paths.plan)
+        try:
+            return Plan.model_validate_json(data or b"")
+        except ValidationError as error:
+            raise TianjiError(f"the plan of {self._run.run_id} cannot be read") from error
 
     def checkpoints(self) -> list[CheckpointView]:
         """All checkpoints, newest first."""

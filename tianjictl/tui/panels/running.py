@@ -21,9 +21,15 @@ def limits(scene: Scene, width: int, height: int) -> Lines:
     """What limits the run, in a sentence; then what has changed, and what would be better."""
     glyphs = scene.glyphs
     lines: Lines = [titled("what limits it", width, glyphs)]
-    sentences = limit_sentences(scene)[: max(1, height - 1)]
-    spare = height - 1 - len(sentences)  # lines for those that are longer than one
-    for text, style in sentences:
+    return lines + _sentences(limit_sentences(scene), width, height - 1, glyphs)
+
+
+def _sentences(told: list[tuple[str, str]], width: int, room: int, glyphs: Glyphs) -> Lines:
+    """As many sentences as there are lines; what is left over goes to those that are longer, the first ones first."""
+    shown = told[: max(0, room)]
+    spare = room - len(shown)
+    lines: Lines = []
+    for text, style in shown:
         rows = wrap(glyphs.shown(text), width, 1 + spare, glyphs.ellipsis)
         spare -= len(rows) - 1
         lines += [line((row, style)) for row in rows]
@@ -49,13 +55,8 @@ def limit_sentences(scene: Scene) -> list[tuple[str, str]]:
 def explanation(scene: Scene, width: int, height: int) -> Lines:
     """The plan's own words."""
     glyphs = scene.glyphs
-    lines: Lines = [titled("the plan says", width, glyphs)]
-    for text in scene.view.predicted.explanation:
-        room = height - len(lines)
-        if room < 1:
-            break
-        lines += [line(row) for row in wrap(glyphs.shown(clean(text)), width, min(2, room), glyphs.ellipsis)]
-    return lines
+    told = [(clean(text), "") for text in scene.view.predicted.explanation]
+    return [titled("the plan says", width, glyphs), *_sentences(told, width, height - 1, glyphs)]
 
 
 def hosts(scene: Scene, width: int, height: int) -> Lines:

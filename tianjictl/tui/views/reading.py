@@ -26,7 +26,7 @@ def logs(scene: Scene, width: int, height: int) -> Lines:
     if extra.log is None:
         return [titled(f"logs of {clean(name)}", width, glyphs), line((extra.problem or "reading", "dim"))]
     shown = [text for text in extra.log if tables.matches(scene.browse.filter, text)]
-    note = f"{scene.browse.back} back" if scene.browse.back else "following"
+    note = clean(extra.problem) or (f"{scene.browse.back} back" if scene.browse.back else "following")
     title = f"logs of {clean(name)}" + (f", filter {scene.browse.filter}" if scene.browse.filter else "")
     lines: Lines = [titled(title, width, glyphs, note=note)]
     if not shown:
