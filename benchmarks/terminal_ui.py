@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 JOB = ROOT / "playbooks" / "train" / "cartpole-ppo.yaml"
 WARM_UP_S = 3.0
-FRAME = b"\x1b[3;"  #: the line with the elapsed time is written anew in every update
+FRAME = b"\x1b[1;1H"  #: each update ends with the cursor at home
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 

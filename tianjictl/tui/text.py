@@ -8,24 +8,23 @@ from functools import lru_cache
 
 from tianjictl.runs.words import visible
 
-Span = tuple[str, str]  #: text, and the name of its style (`theme.py`); several names are separated by a blank
+Span = tuple[str, str]  #: text, and the name of its style (`paint.py`); several names are separated by a blank
 Line = tuple[Span, ...]
 Lines = list[Line]
 
 
-def clean(text: object) -> str:
-    """Foreign text fit for one line: nothing that moves the cursor, turns the writing round or joins characters."""
-    shown = visible(str(text).replace("\n", " ").replace("\t", " "))
-    if shown.isascii():
-        return shown
-    return "".join(f"\\u{ord(char):04x}" if unicodedata.category(char) in _UNSHOWN else char for char in shown)
-
-
 _UNSHOWN = ("Cf", "Cc", "Cs", "Zl", "Zp", "Co", "Cn")
-
-
 #: Anything but Latin letters, punctuation, arrows, boxes, blocks and braille, which take one cell each.
 _ODD = re.compile("[^\x00-\u02ff\u2010-\u2027\u2190-\u21ff\u2500-\u25fc\u2800-\u28ff]")
+
+
+def clean(text: object) -> str:
+    """Foreign text fit for one line: nothing that moves the cursor, turns the writing round or joins characters."""
+    shown = str(text)
+    if shown.isprintable() and (shown.isascii() or _ODD.search(shown) is None):
+        return shown
+    shown = visible(shown.replace("\n", " ").replace("\t", " "))
+    return "".join(f"\\u{ord(char):04x}" if unicodedata.category(char) in _UNSHOWN else char for char in shown)
 
 
 def width(text: str) -> int:
@@ -68,9 +67,11 @@ def _prefix(text: str, cells: int) -> str:
 
 def fit(text: str, cells: int, *, right: bool = False, ellipsis: str = "…") -> str:
     """Exactly `cells` cells: cut or padded."""
-    shown = cut(text, cells, ellipsis)
-    pad = " " * (cells - width(shown))
-    return pad + shown if right else shown + pad
+    used = width(text)
+    if used > cells:
+        text = cut(text, cells, ellipsis)
+        used = width(text)
+    return " " * (cells - used) + text if right else text + " " * (cells - used)
 
 
 def line(*spans: Span | str) -> Line:
@@ -80,7 +81,7 @@ def line(*spans: Span | str) -> Line:
 
 def line_width(spans: Line) -> int:
     """Cells of a line."""
-    return sum(width(text) for text, _style in spans)
+    return width("".join([text for text, _style in spans]))
 
 
 def fit_line(spans: Line, cells: int, ellipsis: str = "…") -> Line:
