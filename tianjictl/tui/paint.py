@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.filter import LineFilter
 from textual.strip import Strip
 
-from tianjictl.tui.text import width
+from tianjictl.tui.text import line_width, width
 
 if TYPE_CHECKING:
     from textual.color import Color
@@ -41,9 +41,10 @@ def style_of(names: str, *, colour: bool) -> Style:
     return Style.parse(" ".join(words)) if words else Style.null()
 
 
-def strip_of(row: Line, cells: int, *, colour: bool) -> Strip:
-    """One line of a screen; its width is known, so nothing has to be measured again."""
-    return Strip([Segment(text, style_of(style, colour=colour)) for text, style in row if text], cells)
+def strip_of(row: Line, *, colour: bool) -> Strip:
+    """One line of a screen, as wide as it is."""
+    segments = [Segment(text, style_of(style, colour=colour)) for text, style in row if text]
+    return Strip(segments, line_width(row))
 
 
 class AsciiOnly(LineFilter):

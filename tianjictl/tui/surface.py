@@ -41,7 +41,8 @@ class Surface(Widget):
             if index >= len(rows) or index >= len(before) or rows[index] != before[index]
         ]
         if changed:
-            self.refresh(*(Region(0, index, self.size.width, 1) for index in changed))
+            width = self.size.width
+            self.refresh(*[Region(0, index, width, 1) for index in changed])
         return len(changed)
 
     def on_resize(self) -> None:
@@ -50,7 +51,6 @@ class Surface(Widget):
 
     def render_line(self, y: int) -> Strip:
         """A row of the newest frame."""
-        width = self.size.width
         if y >= len(self._rows):
-            return Strip.blank(width)
-        return strip_of(self._rows[y], width, colour=self._colour).adjust_cell_length(width)
+            return Strip.blank(self.size.width)
+        return strip_of(self._rows[y], colour=self._colour)
