@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Algo, Env, Inventory, Json, Oversubscribe, Profile, Set, Shape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runtime.contract.job import Job
     from runtime.contract.plan import Plan
     from tianjictl.hosts.types import Inventory as Hosts
@@ -23,6 +26,15 @@ HostFile = Annotated[
     typer.Option("--hostfile", metavar="FILE", help="Write Open MPI's hostfile, and MPICH's beside it as FILE.mpich."),
 ]
 RankFile = Annotated[Path | None, typer.Option("--rankfile", metavar="FILE", help="Write Open MPI's rankfile.")]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="RUN",
+        help="Show what a living run would have to change.",
+        autocompletion=complete.runs,
+    ),
+]
 Explain = Annotated[bool, typer.Option("--explain", help="Say why: what binds, who idles, the next best shape.")]
 
 
@@ -38,17 +50,20 @@ def plan(
     overrides: Set = None,
     oversubscribe: Oversubscribe = False,
     explain: Explain = False,
+    against: Against = None,
     hostfile: HostFile = None,
     rankfile: RankFile = None,
 ) -> int:
     """Solve what runs where and how fast it should be; touches nothing."""
     from tianjictl.cli.job_input import check_shape, read_job
     from tianjictl.cli.output import emit_json, note
+    from tianjictl.cli.plan_against import as_data, difference_from, living_run, mention_living, show
     from tianjictl.hosts.reader import load
 
     check_shape(shape)
     loaded = read_job(job, overrides=overrides or (), env=env, algo=algo, oversubscribe=oversubscribe)
     hosts = load(inventory)
+    run = None if against is None else living_run(against)
     made, cores = _planned(hosts, loaded, shape, profile, want_cores=rankfile is not None)
     files = _files(made, job, profile, hosts.file, output, hostfile)
     if rankfile is not None:
@@ -57,12 +72,21 @@ def plan(
         files[rankfile] = openmpi_rankfile(made, cores).encode()
     for path, content in files.items():
         _write(path, content)
+    words = _job_words(job, env, algo, overrides or (), shape, oversubscribe=oversubscribe)
+    found = None if run is None else difference_from(run, made)
     if json:
-        emit_json("plan", made, warnings=[*made.notes, *map(str, hosts.notes)])
+        data = made.model_dump(mode="json")
+        if run is not None and found is not None:
+            data["difference"] = as_data(found, run, words, hosts.file)
+        emit_json("plan", data, warnings=[*made.notes, *map(str, hosts.notes)])
         return 0
     for problem in hosts.notes:
         note(f"warning: {problem}", style="yellow")
     _print(made, job, hosts.file, explain=explain)
+    if run is not None and found is not None:
+        show(found, run, words, hosts.file)
+    else:
+        mention_living(made, words)
     if files:
         note(f"written to {', '.join(str(path) for path in files)}")
     if hostfile is not None:
@@ -71,6 +95,23 @@ def plan(
         for line in commands(made, hostfile, mpich_twin(hostfile), rankfile):
             note(line)
     return 0
+
+
+def _job_words(
+    job: Path | None,
+    env: str | None,
+    algo: str | None,
+    overrides: Sequence[str],
+    shape: str | None,
+    *,
+    oversubscribe: bool,
+) -> tuple[str, ...]:
+    """What was typed to say which job, for other commands to be given the same."""
+    named = [str(job)] if job is not None else []
+    for option, value in (("--env", env), ("--algo", algo), ("--shape", shape)):
+        named += [option, value] if value is not None else []
+    named += [word for override in overrides for word in ("--set", override)]
+    return (*named, *(["--oversubscribe"] if oversubscribe else []))
 
 
 def _planned(
