@@ -14,6 +14,7 @@ from tianjictl.cli.inventory_input import chosen_hosts
 from tianjictl.cli.job_input import Wanted
 from tianjictl.cli.launch_report import read_plan, report_up, show
 from tianjictl.cli.options import Algo, Detach, Env, Inventory, Json, Oversubscribe, Profile, Set, Shape, Yes
+from tianjictl.cli.output import note
 from tianjictl.cli.progress import Progress
 from tianjictl.errors import UsageProblem
 from tianjictl.launching.agent import AgentProcess
@@ -65,8 +66,11 @@ def launch(
         return launch_over_hosts(hosts, wanted, name=name, detach=detach, dry_run=dry_run, json=json)
     if not dry_run and not in_process:
         return _launch_here(wanted, name, detach=detach, json=json)
+    warnings: list[str] = []
     with Progress() as progress:
-        plan = _plan(wanted, progress)
+        plan = _plan(wanted, progress, warnings.append)
+    for line in warnings:
+        note(line)
     if dry_run:
         return show(plan, name, json=json)
     from tianjictl.cli.in_process import run_in_process
@@ -80,12 +84,15 @@ def _launch_here(wanted: Wanted, name: str | None, *, detach: bool, json: bool) 
     handed_over = False
     try:
         with Progress() as progress:
-            plan = _plan(wanted, progress)
+            warnings: list[str] = []
+            plan = _plan(wanted, progress, warnings.append)
             from tianjictl.cli.main import installed_version
             from tianjictl.launching.folder import new_run
             from tianjictl.launching.start import bring_up
 
             with new_run(plan, name=name or plan.job.name, argv=sys.argv, version=installed_version()) as run:
+                for line in warnings:
+                    progress.keep(line)
                 progress(f"starting {run.run_id} as {plan.shape}")
                 handed_over = True
                 bring_up(run, agent, progress=progress)
@@ -97,10 +104,11 @@ def _launch_here(wanted: Wanted, name: str | None, *, detach: bool, json: bool) 
     return report_up(run, plan, time.monotonic() - began, command="launch", detach=detach, json=json)
 
 
-def _plan(wanted: Wanted, progress: Progress) -> Plan:
+def _plan(wanted: Wanted, progress: Progress, warn: Callable[[str], None]) -> Plan:
+    """The plan for this machine; `warn` hears what will slow it, to be said once the launch goes ahead."""
     from tianjictl.doctor.quick import examining_here
 
-    seen = examining_here(progress.keep)
+    seen = examining_here(warn)
     if wanted.path is not None and wanted.is_plan:
         if wanted.changes_the_job:
             raise UsageProblem(f"{wanted.path} is a finished plan: options that change the job do not go with it")
