@@ -36,7 +36,7 @@ def doctor(
         bool, typer.Option("--full", help="Also what takes seconds: couriers meet by MPI, torch is compared.")
     ] = False,
     only: Annotated[
-        str | None, typer.Option("--only", metavar="ID,…", help="Only these checks, or themes such as cpu or network.")
+        str | None, typer.Option("--only", metavar="IDS", help="Only these checks or themes, as in cpu,network.ports.")
     ] = None,
     limit: Annotated[
         str | None,
