@@ -59,6 +59,15 @@ def test_old_numbers_and_ended_runs_look_so(name, picture):
     check(f"overview-{name}-80x24", scene(picture), 80, 24)
 
 
+def test_why_the_numbers_are_old_is_never_cut_for_the_sake_of_the_views():
+    picture = replace(
+        stale(small_view()), problem="cn01: connect: 10.0.0.1 port 22: no answer within 3 s; should cn01 stay"
+    )
+    lines = plain(draw(scene(picture), 120, 40))
+    assert picture.problem in lines[1]
+    assert lines[0].endswith("STALE 42 s  overview")
+
+
 def test_the_overview_on_a_bare_console():
     check("overview-block-80x24", scene(live(small_view()), glyphs=BLOCK), 80, 24)
 

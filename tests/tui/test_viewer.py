@@ -210,6 +210,8 @@ def test_a_look_that_takes_too_long_makes_the_numbers_stale(make, source, monkey
         source.picture = lambda: release.wait(20) and source.shown
         await until(pilot, lambda: "STALE" in screen(app), "the mark")
         assert "no answer so far" in screen(app)
+        before = app.model.scene.picture.age_s
+        await until(pilot, lambda: app.model.scene.picture.age_s > before + 0.5, "a greater age")
 
     try:
         drive(app, story)

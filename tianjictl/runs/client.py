@@ -52,7 +52,7 @@ def observe(run: Run, *, now: datetime | None = None, timeout_s: float = ANSWER_
     """The newest picture of the run; never fails, and never passes off an old view as a new one."""
     place = head_place(run)
     if place is not None:
-        return _observe_there(run, place, now=now or datetime.now(UTC), timeout_s=timeout_s)
+        return _observe_there(run, place, now=now, timeout_s=timeout_s)
     completion = run.completion()
     problem = None
     if completion is None:
@@ -77,17 +77,20 @@ def observe(run: Run, *, now: datetime | None = None, timeout_s: float = ANSWER_
     )
 
 
-def _observe_there(run: Run, place: Place, *, now: datetime, timeout_s: float) -> Picture:
-    """The same of a run whose head is another machine. What is heard is kept here, for when nobody answers."""
+def _observe_there(run: Run, place: Place, *, now: datetime | None, timeout_s: float) -> Picture:
+    """The same of a run whose head is another machine. What is heard is kept here, for when nobody answers.
+
+    Where no `now` is given it is the moment after the asking: a host that does not answer takes its time.
+    """
     completion = run.completion()
     if completion is not None:
         view = stored_view(run) or blank_view(run)
-        return judge(view, completion, alive=False, now=now, problem=None)
+        return judge(view, completion, alive=False, now=now or datetime.now(UTC), problem=None)
     view_request = ViewRequest().model_dump(mode="json")
     try:
         answer = place.ask(RelayQuestion(request=view_request, timeout_s=timeout_s, status=True))
     except TianjiError as error:
-        return _unheard(run, place, error, now)
+        return _unheard(run, place, error, now or datetime.now(UTC))
     heard, problem = answer.view, answer.problem
     if answer.reply is not None:
         try:
@@ -102,7 +105,7 @@ def _observe_there(run: Run, place: Place, *, now: datetime, timeout_s: float) -
         return Picture(view, 0.0, live=True, ended=view.state in TERMINAL_RUN_STATES)
     told = None if problem is None else f"the coordinator of {run.run_id} on {place.node.name} {problem}"
     alive = answer.agent_pid is not None or run.being_started()
-    return judge(view, completion, alive=alive, now=now, problem=told)
+    return judge(view, completion, alive=alive, now=now or datetime.now(UTC), problem=told)
 
 
 def _unheard(run: Run, place: Place, error: TianjiError, now: datetime) -> Picture:

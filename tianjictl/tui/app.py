@@ -104,7 +104,7 @@ class RunApp(App[None]):
         self._colour = colour
         self._surface = Surface(self.repaint, colour=colour)
         self._feed = Feed(source, self._deliver, self._fail, period_s=period_s)
-        self._heard_at = time.monotonic()
+        self._heard, self._heard_at = first, time.monotonic()
         self._busy = False
 
     def compose(self) -> ComposeResult:
@@ -178,7 +178,7 @@ class RunApp(App[None]):
 
     def on_run_app_seen(self, message: Seen) -> None:
         """Another look at the run."""
-        self._heard_at = time.monotonic()
+        self._heard, self._heard_at = message.picture, time.monotonic()
         self.model.see(message.picture, message.extra)
         self.repaint()
 
@@ -203,14 +203,13 @@ class RunApp(App[None]):
         self.post_message(self.Seen(picture, extra))
 
     def _note_lateness(self) -> None:
-        """A host that keeps the feed waiting makes the picture old: it is shown as old."""
-        late_s = time.monotonic() - self._heard_at
-        picture = self.model.scene.picture
-        if self.model.scene.paused or picture.ended or late_s < _LATE_AFTER_S:
+        """A host that keeps the feed waiting makes the picture old, and an old one older: it is shown so."""
+        heard, late_s = self._heard, time.monotonic() - self._heard_at
+        if self.model.scene.paused or heard.ended or (heard.live and late_s < _LATE_AFTER_S):
             return
-        age_s = max(late_s, picture.age_s)
-        problem = picture.problem or "no answer so far"
-        self.model.see(replace(picture, live=False, age_s=age_s, problem=problem), self.model.scene.extra)
+        problem = heard.problem or "no answer so far"
+        older = replace(heard, live=False, age_s=heard.age_s + late_s, problem=problem)
+        self.model.see(older, self.model.scene.extra)
         self.repaint()
 
     def _act(self, what: str, action: Callable[[Callable[[str], None]], str]) -> None:

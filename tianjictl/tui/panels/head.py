@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tianjictl.runs.words import duration
 from tianjictl.tui.glyphs import run_mark
 from tianjictl.tui.scene import VIEWS
-from tianjictl.tui.text import clean, ends, fit_line, fitting, line
+from tianjictl.tui.text import clean, ends, fit_line, fitting, line, line_width
 
 if TYPE_CHECKING:
     from tianjictl.tui.scene import Scene
@@ -30,12 +30,13 @@ def header(scene: Scene, width: int) -> Lines:
         marks.append(((f"STALE {scene.picture.age_s:.0f} s", "bad bold"),))
     if scene.paused:
         marks.append((("PAUSED", "warn bold"),))
-    wide = width >= _TABS_FROM
+    why = _why(scene)
+    wide = width >= _TABS_FROM and line_width(why) + 2 + line_width(tabs(scene)) <= width
     if not wide:
         marks.append(((scene.view_name, "dim"),))
     return [
         ends(left, fitting(marks, ("  ", ""), width), width, glyphs.ellipsis),
-        ends(_why(scene), tabs(scene) if wide else (), width, glyphs.ellipsis),
+        ends(why, tabs(scene) if wide else (), width, glyphs.ellipsis),
         fit_line(_numbers(scene, width), width, glyphs.ellipsis),
     ]
 
