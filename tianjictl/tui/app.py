@@ -117,6 +117,7 @@ class RunApp(App[None]):
         with suppress(ValueError, RuntimeError):  # not the main thread: signals are somebody else's
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self._on_signal, number.name)
+        self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
         self.set_interval(1.0, self._note_lateness)
         self._feed.start()
         self.repaint()

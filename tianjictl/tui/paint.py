@@ -69,4 +69,6 @@ def _spelt(char: str) -> str:
         straight = "HORIZONTAL" in name and "VERTICAL" not in name and "DOWN" not in name and "UP" not in name
         upright = "VERTICAL" in name and not {"HORIZONTAL", "LEFT", "RIGHT"} & set(name.split())
         return "-" if straight else "|" if upright else "+"
+    if "ONE EIGHTH BLOCK" in name:
+        return "-"
     return "#" if "BLOCK" in name else "?" if char.isalnum() else " "
