@@ -10,7 +10,7 @@ from runtime.contract.log_files import natural
 from runtime.contract.states import ComponentState, Role
 from tianjictl.runs.words import cores, size
 from tianjictl.tui.glyphs import component_mark
-from tianjictl.tui.text import clean, fit, fit_line, restyled, width
+from tianjictl.tui.text import clean, fit, fit_line, fitting, restyled, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -214,16 +214,19 @@ def component_row(
         spans += [(" ", ""), (text, shown)]
     rest = wide - _taken(columns) - 2
     if rest >= 8:
-        spans.append((f"  {glyphs.shown(told(component))}", "" if component.state is ComponentState.RUNNING else style))
+        told = "" if component.state is ComponentState.RUNNING else style
+        spans += [("  ", ""), (glyphs.shown(_told(component, rest)), told)]
     row = fit_line(tuple(spans), wide, glyphs.ellipsis)
     return restyled(row, "reverse") if chosen else row
 
 
-def told(component: ComponentView) -> str:
-    """The reason, where there is one to tell; else the measures of its work."""
+def _told(component: ComponentView, cells: int) -> str:
+    """The reason, where there is one to tell; else as many measures of its work as fit."""
     if component.reason not in _NOTHING_TO_TELL:
         return clean(component.reason)
-    return "  ".join(f"{clean(name)} {value:.3g}" for name, value in component.gauges.items())
+    parts: list[Line] = [((f"{clean(name)} {value:.3g}", ""),) for name, value in component.gauges.items()]
+    shown = "".join(text for text, _style in fitting(parts, ("  ", ""), cells))
+    return shown if width(shown) <= cells else ""
 
 
 def window(heights: Sequence[int], cursor: int, room: int) -> tuple[int, int]:
