@@ -91,8 +91,9 @@ def test_the_key_changes_with_what_changes_the_rates() -> None:
         key_of(make_job(algorithm={"name": "ppo", "network": {"hidden": [256]}})),
         key_of(make_job(algorithm={"name": "ppo", "epochs": 1})),
         key_of(make_job("dqn")),
+        key_of(make_job("dqn", distributed={"buffer_size": 20_000}, training={"staleness_tolerance": 0.001})),
     }
-    assert len(others) == 7
+    assert len(others) == 8
     assert base not in others
 
 

@@ -75,6 +75,7 @@ def profile_key(facts: HostFacts, job: Job, sizes: Sizes) -> str:
             "env": job.env.model_dump(mode="json"),
             "algorithm": algorithm,
             "batch": job.training.batch_size,
+            "bounds": [job.distributed.buffer_size, job.training.staleness_tolerance],  # they bound an automatic batch
             "fragment": [sizes.rollout, sizes.num_envs],
             "method": _METHOD,
         }
