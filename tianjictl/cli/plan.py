@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runtime.contract.job import Job
     from runtime.contract.plan import Plan
     from tianjictl.hosts.types import Inventory as Hosts
+    from tianjictl.planning.links import PlannedLink
 
 JobFile = Annotated[
     Path | None, typer.Argument(metavar="[JOB]", help="Job file; may be left out with --env and --algo.")
@@ -228,11 +229,14 @@ def _print_hosts(plan: Plan) -> None:
     links = links_of(plan)
     if links:
         say()
-        sent = [
-            (f"{link.source} → {link.target}", link.carries, "-" if link.mb_per_s is None else f"{link.mb_per_s:.1f}")
-            for link in links
-        ]
-        print_table(("link", "carries", "MB/s predicted"), sent, right=(2,))
+        sent = [(f"{link.source} → {link.target}", link.carries, *_mb_per_s(link)) for link in links]
+        print_table(("link", "carries", "MB/s predicted", "at most"), sent, right=(2, 3))
+
+
+def _mb_per_s(link: PlannedLink) -> tuple[str, str]:
+    known = (link.mb_per_s, link.limit_mb_per_s)
+    predicted, limit = ("-" if value is None else f"{value:,.1f}" for value in known)
+    return predicted, limit
 
 
 def _sizes(plan: Plan) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime.contract.forecast import bytes_per_step
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class PlannedLink:
     actors: int  #: whose fragments go this way
     policies: tuple[int, ...]  #: groups whose parameters go this way
     mb_per_s: float | None  #: of fragments, as predicted, before any compression; none where nothing is predicted
+    limit_mb_per_s: float | None = None  #: what the slower of both networks carries; none: not known
     wan: bool = False
 
     @property
@@ -47,17 +49,27 @@ def links_of(plan: Plan) -> tuple[PlannedLink, ...]:
     order = {host.name: position for position, host in enumerate(plan.hosts)}
     wan = {host.name for host in plan.hosts if host.wan}
     each = _mb_per_s_of_an_actor(plan)
-    return tuple(
-        PlannedLink(
-            source=source,
-            target=target,
-            actors=(count := actors.get((source, target), 0)),
-            policies=tuple(sorted(policies.get((source, target), ()))),
-            mb_per_s=None if each is None or not count else each * count,
-            wan=bool({source, target} & wan),
+    found = []
+    for source, target in sorted(actors.keys() | policies.keys(), key=lambda way: (order[way[0]], order[way[1]])):
+        count, limit = actors.get((source, target), 0), _limit(plan, source, target)
+        sent = None if each is None or not count else each * count
+        found.append(
+            PlannedLink(
+                source=source,
+                target=target,
+                actors=count,
+                policies=tuple(sorted(policies.get((source, target), ()))),
+                mb_per_s=sent if sent is None or limit is None else min(sent, limit),
+                limit_mb_per_s=limit,
+                wan=bool({source, target} & wan),
+            )
         )
-        for source, target in sorted(actors.keys() | policies.keys(), key=lambda way: (order[way[0]], order[way[1]]))
-    )
+    return tuple(found)
+
+
+def _limit(plan: Plan, source: str, target: str) -> float | None:
+    known = (plan.host(name).mb_per_s for name in (source, target))
+    return min((speed for speed in known if speed is not None), default=None)
 
 
 def _read_by(plan: Plan, role: Role, group: int) -> tuple[int, ...]:
@@ -68,8 +80,8 @@ def _read_by(plan: Plan, role: Role, group: int) -> tuple[int, ...]:
 
 
 def _mb_per_s_of_an_actor(plan: Plan) -> float | None:
-    """Observations and their successors in single precision, and what else a step holds."""
+    """As all actors share the steps alike."""
     steps, actors = plan.predicted.env_steps_per_s, len(plan.of_role(Role.ACTOR))
     if steps is None or not actors:
         return None
-    return steps / actors * (2 * 4 * plan.env.observation_size + 40) / 1e6
+    return steps / actors * bytes_per_step(plan.env) / 1e6
