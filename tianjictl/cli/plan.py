@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from runtime.contract.job import Job
     from runtime.contract.plan import Plan
     from tianjictl.hosts.types import Inventory as Hosts
-    from tianjictl.planning.links import PlannedLink
 
 JobFile = Annotated[
     Path | None, typer.Argument(metavar="[JOB]", help="Job file; may be left out with --env and --algo.")
@@ -59,6 +58,7 @@ def plan(
     from tianjictl.cli.job_input import check_shape, read_job
     from tianjictl.cli.output import emit_json, note
     from tianjictl.cli.plan_against import as_data, difference_from, living_run, mention_living, show
+    from tianjictl.cli.plan_screen import show_plan
     from tianjictl.hosts.reader import load
 
     check_shape(shape)
@@ -83,7 +83,8 @@ def plan(
         return 0
     for problem in hosts.notes:
         note(f"warning: {problem}", style="yellow")
-    _print(made, job, hosts.file, explain=explain)
+    show_plan(made, job, hosts.file)
+    _say_why(made, explain=explain)
     if run is not None and found is not None:
         show(found, run, words, hosts.file)
     else:
@@ -182,78 +183,11 @@ def _write(path: Path, content: bytes) -> None:
         raise UsageProblem(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
 
 
-def _print(plan: Plan, job: Path | None, inventory: str | None, *, explain: bool) -> None:
-    from tianjictl.cli.output import print_table, say
-    from tianjictl.profiling.facts.cpulist import format_cpulist
+def _say_why(plan: Plan, *, explain: bool) -> None:
+    from tianjictl.cli.output import say
 
-    hosts = ", ".join(f"{host.name} (CPUs {format_cpulist(sorted(host.cores))})" for host in plan.hosts)
-    many = len(plan.hosts) > 1
-    say(f"{plan.job.name}: {plan.shape} on {f'{len(plan.hosts)} hosts' if many else hosts}", style="bold")
-    say(f"solver: {plan.solver}")
-    rows = [
-        (p.name, p.group, p.host, format_cpulist(p.cores), f"{p.core_share:.2f}", p.threads) for p in plan.placements
-    ]
-    say()
-    print_table(("component", "group", "host", "CPUs", "cores", "threads"), rows, right=(1, 4, 5))
-    if many:
-        _print_hosts(plan)
-    say()
-    for line in _sizes(plan):
-        say(line)
-    for line in _rates(plan, job, inventory):
-        say(line)
     shown = plan.predicted.explanation if explain else plan.predicted.explanation[:1]
     for line in shown:
         say(f"- {line}" if explain else line)
     for text in plan.notes:
         say(f"note: {text}")
-
-
-def _print_hosts(plan: Plan) -> None:
-    """What each host is given, and what is sent between them."""
-    from tianjictl.cli.output import print_table, say
-    from tianjictl.planning.links import links_of
-    from tianjictl.profiling.facts.cpulist import format_cpulist
-
-    rows: list[tuple[object, ...]] = []
-    for host in plan.hosts:
-        placed = plan.on(host.name)
-        charged = sum(p.core_share for p in placed)
-        roles = ", ".join(host.roles) or "any"
-        name = f"{host.name} (head)" if host.name == plan.head else host.name
-        network = f"{host.network or '-'}{', wan' if host.wan else ''}"
-        cpus = format_cpulist(sorted(host.cores))
-        rows.append((name, cpus, f"{charged:.2f} of {len(host.cores)}", len(placed), roles, network))
-    say()
-    print_table(("host", "CPUs", "cores charged", "components", "may hold", "network"), rows, right=(2, 3))
-    links = links_of(plan)
-    if links:
-        say()
-        sent = [(f"{link.source} → {link.target}", link.carries, *_mb_per_s(link)) for link in links]
-        print_table(("link", "carries", "MB/s predicted", "at most"), sent, right=(2, 3))
-
-
-def _mb_per_s(link: PlannedLink) -> tuple[str, str]:
-    known = (link.mb_per_s, link.limit_mb_per_s)
-    predicted, limit = ("-" if value is None else f"{value:,.1f}" for value in known)
-    return predicted, limit
-
-
-def _sizes(plan: Plan) -> list[str]:
-    sizes = plan.sizes
-    return [
-        f"each actor: {sizes.num_envs} environments × {sizes.rollout} steps = fragments of {sizes.fragment_samples}",
-        f"each learner: batches of {sizes.batch_size} from a buffer of {sizes.buffer_size}, "
-        f"P = {sizes.pool_ratio:.3g} (tolerance {sizes.staleness_tolerance:g})",
-    ]
-
-
-def _rates(plan: Plan, job: Path | None, inventory: str | None) -> list[str]:
-    rates = plan.predicted
-    if rates.env_steps_per_s is None or rates.samples_per_s is None or rates.updates_per_s is None:
-        hosts = f" -i {inventory}" if inventory else ""
-        return [f"rates: not predicted; tianjictl profile {job or 'JOB'}{hosts} measures them"]
-    return [
-        f"predicted: {rates.env_steps_per_s:,.0f} env steps/s, {rates.samples_per_s:,.0f} samples/s, "
-        f"{rates.updates_per_s:,.1f} updates/s"
-    ]
