@@ -65,3 +65,15 @@ def test_a_run_that_is_over_has_no_difference_but_a_way_to_go_on(tianjictl, run,
     assert code == 2
     assert "is over (completed" in err
     assert f"hint: tianjictl resume {run.run_id} --from-checkpoint" in err
+
+
+def test_what_does_not_fit_comes_with_a_request_that_does_to_copy(tianjictl, job):
+    words = ("plan", job, "--shape", "L9999A9999", "--set", "distributed.oversubscribe=false")
+    code, _, err = tianjictl(*words)
+    assert code == 3
+    assert "error: L9999A9999 needs 19998 cores" in err
+    hint = err[err.index("hint:") :]
+    command = hint[hint.index("tianjictl plan job.yaml --shape L") :].partition(";")[0].strip()
+    assert command.endswith("--set distributed.oversubscribe=false")
+    again = tuple(command.split()[1:])
+    assert tianjictl(*again)[0] == 0, "the request that was offered fits"

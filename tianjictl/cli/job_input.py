@@ -68,3 +68,12 @@ class Wanted:
         return read_job(
             self.path, env=self.env, algo=self.algo, overrides=self.overrides, oversubscribe=self.oversubscribe
         )
+
+    def words(self, *, shape: str | None = None, oversubscribe: bool = False) -> tuple[str, ...]:
+        """What was typed to say which job, for other commands to be given the same; with another shape, or sharing."""
+        named = [str(self.path)] if self.path is not None else []
+        for option, value in (("--env", self.env), ("--algo", self.algo), ("--shape", shape or self.shape)):
+            named += [option, value] if value is not None else []
+        named += ["--profile", str(self.profile)] if self.profile is not None else []
+        named += [word for override in self.overrides for word in ("--set", override)]
+        return (*named, *(["--oversubscribe"] if oversubscribe or self.oversubscribe else []))

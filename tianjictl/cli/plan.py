@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +13,10 @@ from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Algo, Env, Inventory, Json, Oversubscribe, Profile, Set, Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runtime.contract.job import Job
     from runtime.contract.plan import Plan
+    from tianjictl.cli.job_input import Wanted
+    from tianjictl.errors import Infeasible
     from tianjictl.hosts.types import Inventory as Hosts
 
 JobFile = Annotated[
@@ -55,17 +57,22 @@ def plan(
     rankfile: RankFile = None,
 ) -> int:
     """Solve what runs where and how fast it should be; touches nothing."""
-    from tianjictl.cli.job_input import check_shape, read_job
+    from tianjictl.cli.job_input import Wanted
     from tianjictl.cli.output import emit_json, note
     from tianjictl.cli.plan_against import as_data, difference_from, living_run, mention_living, show
     from tianjictl.cli.plan_screen import show_plan
+    from tianjictl.errors import Infeasible
     from tianjictl.hosts.reader import load
 
-    check_shape(shape)
-    loaded = read_job(job, overrides=overrides or (), env=env, algo=algo, oversubscribe=oversubscribe)
+    saved = None if profile is None else Path(profile)
+    wanted = Wanted(job, env, algo, tuple(overrides or ()), shape, oversubscribe, saved)
+    loaded = wanted.job()
     hosts = load(inventory)
     run = None if against is None else living_run(against)
-    made, cores = _planned(hosts, loaded, shape, profile, want_cores=rankfile is not None)
+    try:
+        made, cores = _planned(hosts, loaded, wanted, want_cores=rankfile is not None)
+    except Infeasible as error:
+        raise _copyable(error, wanted, hosts.file) from error
     files = _files(made, job, profile, hosts.file, output, hostfile)
     if rankfile is not None:
         from tianjictl.planning.mpi_files import openmpi_rankfile
@@ -73,7 +80,7 @@ def plan(
         files[rankfile] = openmpi_rankfile(made, cores).encode()
     for path, content in files.items():
         _write(path, content)
-    words = _job_words(job, env, algo, overrides or (), shape, oversubscribe=oversubscribe)
+    words = wanted.words()
     found = None if run is None else difference_from(run, made)
     if json:
         data = made.model_dump(mode="json")
@@ -99,37 +106,31 @@ def plan(
     return 0
 
 
-def _job_words(
-    job: Path | None,
-    env: str | None,
-    algo: str | None,
-    overrides: Sequence[str],
-    shape: str | None,
-    *,
-    oversubscribe: bool,
-) -> tuple[str, ...]:
-    """What was typed to say which job, for other commands to be given the same."""
-    named = [str(job)] if job is not None else []
-    for option, value in (("--env", env), ("--algo", algo), ("--shape", shape)):
-        named += [option, value] if value is not None else []
-    named += [word for override in overrides for word in ("--set", override)]
-    return (*named, *(["--oversubscribe"] if oversubscribe else []))
+def _copyable(error: Infeasible, wanted: Wanted, inventory: str | None) -> Infeasible:
+    """The same with whole command lines where the hint names options: here it is known what else was typed."""
+    hosts = ("-i", inventory) if inventory else ()
+
+    def command(option: re.Match[str]) -> str:
+        shape = option["shape"]
+        words = wanted.words(shape=shape) if shape else wanted.words(oversubscribe=True)
+        return shlex.join(("tianjictl", "plan", *words, *hosts))
+
+    if error.hint is not None:
+        error.hint = re.sub(r"--shape (?P<shape>L\d+A\d+)|--oversubscribe", command, error.hint)
+    return error
 
 
-def _planned(
-    hosts: Hosts, job: Job, shape: str | None, profile: str | None, *, want_cores: bool
-) -> tuple[Plan, dict[str, dict[int, int]]]:
+def _planned(hosts: Hosts, job: Job, wanted: Wanted, *, want_cores: bool) -> tuple[Plan, dict[str, dict[int, int]]]:
     """The plan, and hwloc's number of every core by host if they are wanted."""
     from tianjictl.cli.output import note
     from tianjictl.launching.cluster_plan import is_this_machine, plan_for
     from tianjictl.planning.mpi_files import hwloc_cores
 
-    path = None if profile is None else Path(profile)
     if is_this_machine(hosts):
         from tianjictl.launching.local_plan import plan_for_this_machine
         from tianjictl.profiling.local import local_facts
 
-        made = plan_for_this_machine(job, shape=shape, profile_path=path, progress=note)
+        made = plan_for_this_machine(job, shape=wanted.shape, profile_path=wanted.profile, progress=note)
         facts = [local_facts()] if want_cores else []
     else:
         from tianjictl.launching.fleet import Fleet, of_all
@@ -138,7 +139,9 @@ def _planned(
         with Fleet({host.name: host for host in hosts.hosts}) as fleet:
             if failures := fleet.reach(progress=note):
                 raise of_all(failures)
-            made = plan_for(hosts, fleet.connections, job, shape=shape, profile_path=path, progress=note)
+            made = plan_for(
+                hosts, fleet.connections, job, shape=wanted.shape, profile_path=wanted.profile, progress=note
+            )
             facts = [node.facts for node in look_at(hosts.hosts, fleet.connections)] if want_cores else []
     known = {fact.name: hwloc_cores(fact.cpu) for fact in facts}
     return made, {name: numbers for name, numbers in known.items() if numbers is not None}

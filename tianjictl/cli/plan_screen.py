@@ -48,7 +48,7 @@ def _row(alike: Sequence[Placement]) -> tuple[object, ...]:
     from tianjictl.profiling.facts.cpulist import format_cpulist
 
     first = alike[0]
-    name = first.name if len(alike) == 1 else f"{first.role}-{format_cpulist(p.index for p in alike)}"
+    name = first.name if len(alike) == 1 else f"{first.role}-{format_cpulist(p.index for p in alike).replace('-', '…')}"
     cpus = format_cpulist({cpu for p in alike for cpu in p.cores})
     return name, first.group, first.host, cpus, f"{sum(p.core_share for p in alike):.2f}", first.threads
 
