@@ -124,7 +124,7 @@ class Group:
             buffer_cpu_s=_per_fragment(pairs),
             receive_s=float(self.stage.assembly.block(plans.BUFFER).get("t_rv_s")),
             policy=self.stage.policy() if self._fed_by else None,
-            strangers=(last.stolen - first.stolen) / (last.at - first.at),
+            strangers=max(0.0, last.stolen - first.stolen) / (last.at - first.at),  # an estimate that may go back
             starved=bool(self._fed_by) and (fed_s > _FULL * self._feeding_cores or worked_s < _IDLE),
         )
 
