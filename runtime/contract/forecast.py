@@ -122,6 +122,9 @@ class _Flows:
             if p.role is Role.ACTOR and p.group in self._learners:
                 counts[p.group, p.host] = counts.get((p.group, p.host), 0) + 1
         self._keys = sorted(counts)
+        self._members: dict[int, list[int]] = {group: [] for group in self._learners}
+        for index, (group, _) in enumerate(self._keys):
+            self._members[group].append(index)
         self._paces = [counts[key] * rates[key[1]].actor_steps_per_s for key in self._keys]
 
     def forecast(self) -> Forecast:
@@ -139,7 +142,7 @@ class _Flows:
         return self._rates[learner.host].learner_on(learner.threads).samples_per_s
 
     def _of(self, group: int) -> list[int]:
-        return [index for index, key in enumerate(self._keys) if key[0] == group]
+        return self._members[group]
 
     def _limits(self) -> Iterator[Limit]:
         for index, (_, host) in enumerate(self._keys):
