@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,7 +38,7 @@ Against = Annotated[
         autocompletion=complete.runs,
     ),
 ]
-Explain = Annotated[bool, typer.Option("--explain", help="Say why: what binds, who idles, the next best shape.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Say why: what binds, what more would be worth, who idles.")]
 
 
 def plan(
@@ -58,9 +59,8 @@ def plan(
 ) -> int:
     """Solve what runs where and how fast it should be; touches nothing."""
     from tianjictl.cli.job_input import Wanted
-    from tianjictl.cli.output import emit_json, note
-    from tianjictl.cli.plan_against import as_data, difference_from, living_run, mention_living, show
-    from tianjictl.cli.plan_screen import show_plan
+    from tianjictl.cli.plan_against import difference_from, living_run
+    from tianjictl.cli.plan_answer import Answer
     from tianjictl.errors import Infeasible
     from tianjictl.hosts.reader import load
 
@@ -70,40 +70,45 @@ def plan(
     hosts = load(inventory)
     run = None if against is None else living_run(against)
     try:
-        made, cores = _planned(hosts, loaded, wanted, want_cores=rankfile is not None)
+        made = _planned(hosts, loaded, wanted, want_cores=rankfile is not None)
     except Infeasible as error:
         raise _copyable(error, wanted, hosts.file) from error
-    files = _files(made, job, profile, hosts.file, output, hostfile)
-    if rankfile is not None:
-        from tianjictl.planning.mpi_files import openmpi_rankfile
-
-        files[rankfile] = openmpi_rankfile(made, cores).encode()
+    files = _files(made, wanted, hosts.file, output, hostfile, rankfile)
     for path, content in files.items():
         _write(path, content)
-    words = wanted.words()
-    found = None if run is None else difference_from(run, made)
+    answer = Answer(
+        plan=made.plan,
+        wanted=wanted,
+        hosts=hosts,
+        explain=explain,
+        run=run,
+        difference=None if run is None else difference_from(run, made.plan),
+    )
     if json:
-        data = made.model_dump(mode="json")
-        if run is not None and found is not None:
-            data["difference"] = as_data(found, run, words, hosts.file)
-        emit_json("plan", data, warnings=[*made.notes, *map(str, hosts.notes)])
-        return 0
-    for problem in hosts.notes:
-        note(f"warning: {problem}", style="yellow")
-    show_plan(made, job, hosts.file)
-    _say_why(made, explain=explain)
-    if run is not None and found is not None:
-        show(found, run, words, hosts.file)
+        answer.emit()
     else:
-        mention_living(made, words)
+        answer.show()
+        _tell_files(made.plan, files, hostfile, rankfile)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, and hwloc's number of every core by host if they were wanted."""
+
+    plan: Plan
+    cores: dict[str, dict[int, int]]
+
+
+def _tell_files(plan: Plan, files: dict[Path, bytes], hostfile: Path | None, rankfile: Path | None) -> None:
+    from tianjictl.cli.output import note
+    from tianjictl.planning.mpi_files import commands
+
     if files:
         note(f"written to {', '.join(str(path) for path in files)}")
     if hostfile is not None:
-        from tianjictl.planning.mpi_files import commands
-
-        for line in commands(made, hostfile, mpich_twin(hostfile), rankfile):
+        for line in commands(plan, hostfile, mpich_twin(hostfile), rankfile):
             note(line)
-    return 0
 
 
 def _copyable(error: Infeasible, wanted: Wanted, inventory: str | None) -> Infeasible:
@@ -120,8 +125,8 @@ def _copyable(error: Infeasible, wanted: Wanted, inventory: str | None) -> Infea
     return error
 
 
-def _planned(hosts: Hosts, job: Job, wanted: Wanted, *, want_cores: bool) -> tuple[Plan, dict[str, dict[int, int]]]:
-    """The plan, and hwloc's number of every core by host if they are wanted."""
+def _planned(hosts: Hosts, job: Job, wanted: Wanted, *, want_cores: bool) -> Planned:
+    """On this machine, or on the hosts, which are reached for it. `want_cores`: find out hwloc's numbers, too."""
     from tianjictl.cli.output import note
     from tianjictl.launching.cluster_plan import is_this_machine, plan_for
     from tianjictl.planning.mpi_files import hwloc_cores
@@ -140,20 +145,26 @@ def _planned(hosts: Hosts, job: Job, wanted: Wanted, *, want_cores: bool) -> tup
             if failures := fleet.reach(progress=note):
                 raise of_all(failures)
             made = plan_for(
-                hosts, fleet.connections, job, shape=wanted.shape, profile_path=wanted.profile, progress=note
+                hosts,
+                fleet.connections,
+                job,
+                shape=wanted.shape,
+                profile_path=wanted.profile,
+                progress=note,
             )
             facts = [node.facts for node in look_at(hosts.hosts, fleet.connections)] if want_cores else []
     known = {fact.name: hwloc_cores(fact.cpu) for fact in facts}
-    return made, {name: numbers for name, numbers in known.items() if numbers is not None}
+    numbers = {name: found for name, found in known.items() if found is not None}
+    return Planned(made, numbers)
 
 
 def _files(
-    plan: Plan,
-    job: Path | None,
-    profile: str | None,
+    made: Planned,
+    wanted: Wanted,
     inventory: str | None,
     output: Path | None,
     hostfile: Path | None,
+    rankfile: Path | None,
 ) -> dict[Path, bytes]:
     """The files that were asked for, by name."""
     from tianjictl.planning import mpi_files
@@ -163,10 +174,12 @@ def _files(
     if output is not None:
         from tianjictl.launching.stale import with_origin
 
-        files[output] = plan_bytes(with_origin(plan, job, None if profile is None else Path(profile), inventory))
+        files[output] = plan_bytes(with_origin(made.plan, wanted.path, wanted.profile, inventory))
     if hostfile is not None:
-        files[hostfile] = mpi_files.openmpi_hostfile(plan).encode()
-        files[mpich_twin(hostfile)] = mpi_files.mpich_hostfile(plan).encode()
+        files[hostfile] = mpi_files.openmpi_hostfile(made.plan).encode()
+        files[mpich_twin(hostfile)] = mpi_files.mpich_hostfile(made.plan).encode()
+    if rankfile is not None:
+        files[rankfile] = mpi_files.openmpi_rankfile(made.plan, made.cores).encode()
     return files
 
 
@@ -184,13 +197,3 @@ def _write(path: Path, content: bytes) -> None:
     except OSError as error:
         hint = "give a file in a folder that exists and may be written to"
         raise UsageProblem(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
-
-
-def _say_why(plan: Plan, *, explain: bool) -> None:
-    from tianjictl.cli.output import say
-
-    shown = plan.predicted.explanation if explain else plan.predicted.explanation[:1]
-    for line in shown:
-        say(f"- {line}" if explain else line)
-    for text in plan.notes:
-        say(f"note: {text}")
