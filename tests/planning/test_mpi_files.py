@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from planning_problems import CARTPOLE, PRINTS, job, problem
+from planning_problems import CARTPOLE, PRINTS, job, one
 
 from runtime.contract.plan import HostPlan, Plan
 from tianjictl.errors import UsageProblem
@@ -23,7 +23,7 @@ from tianjictl.profiling.facts.cpus import Core
 @pytest.fixture
 def plan() -> Plan:
     """L1A3 on 4 cores, its last two actors on a second host."""
-    made = make_plan(problem(4, learners=1, actors=3), job(), CARTPOLE, PRINTS)
+    made = make_plan(one(4, learners=1, actors=3), job(), CARTPOLE, PRINTS)
     moved = tuple(
         p.model_copy(update={"host": "cn02", "cores": (p.index, p.index + 1)})
         if p.name in ("actor-1", "actor-2")

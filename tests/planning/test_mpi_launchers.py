@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from planning_problems import CARTPOLE, PRINTS, job, problem
+from planning_problems import CARTPOLE, PRINTS, job, one
 
 from runtime.contract.plan import HostPlan, Plan
 from support import mpi_launchers
@@ -22,7 +22,7 @@ from tianjictl.profiling.local import local_facts
 
 def with_cores(cores: Sequence[tuple[int, ...]]) -> Plan:
     """A plan for this machine whose ranks have these CPUs."""
-    made = make_plan(problem(4, learners=1, actors=len(cores) - 2), job(), CARTPOLE, PRINTS)
+    made = make_plan(one(4, learners=1, actors=len(cores) - 2), job(), CARTPOLE, PRINTS)
     places = tuple(
         p.model_copy(update={"host": "localhost", "cores": mine})
         for p, mine in zip(made.placements, cores, strict=True)

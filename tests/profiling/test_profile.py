@@ -28,12 +28,13 @@ from tianjictl.launching import local_plan
 from tianjictl.launching.local_plan import plan_for_this_machine, refuse_what_looks_frozen
 from tianjictl.launching.stale import check_still_valid, with_origin
 from tianjictl.planning.check import check
-from tianjictl.planning.problem import make_problem
+from tianjictl.planning.stating import node_of, state
 from tianjictl.profiling import local, store
 from tianjictl.profiling.facts.cpus import Core
 from tianjictl.profiling.local import local_facts, measure_request, measured_sizes
 from tianjictl.profiling.probing import EnvProbe, measure
 from tianjictl.profiling.profile import ClusterProfile, HostProfile, profile_key
+from tianjictl.profiling.rates import host_rates
 
 CARTPOLE = EnvSpec(id="CartPole-v1", observation_shape=(4,), num_actions=2, native_vector=True, autoreset="next-step")
 
@@ -129,7 +130,7 @@ def test_the_cached_profile_gives_the_plan_its_prediction() -> None:
     plan = plan_for_this_machine(job)
     assert plan.predicted.samples_per_s is not None
     assert plan.fingerprints.profile == profile.digest
-    assert check(plan, make_problem(job, plan.env, local_facts(), REPORT)) == []
+    assert check(plan, state(job, plan.env, [node_of(local_facts(), host_rates(REPORT))])) == []
 
 
 def test_a_named_profile_and_a_named_shape_win_over_cache_and_job(tmp_path: Path) -> None:

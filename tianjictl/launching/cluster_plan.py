@@ -14,13 +14,14 @@ from tianjictl.errors import UsageProblem
 from tianjictl.hosts.local import LOCALHOST
 from tianjictl.launching.local_plan import refuse_what_looks_frozen, with_counts
 from tianjictl.planning.build import make_plan
-from tianjictl.planning.over_hosts import NodeProblem, plan_over
-from tianjictl.planning.problem import host_problem, make_problem, rates_of
+from tianjictl.planning.stating import node_of, smoothed, state
+from tianjictl.profiling.known_links import known_mb_per_s
+from tianjictl.profiling.local import measured_sizes
 from tianjictl.profiling.networks import choose_networks
 from tianjictl.profiling.nodes import beside, limited, look_at
 from tianjictl.profiling.probing import EnvProbe
-from tianjictl.profiling.profile import digest_of, inventory_digest, job_digest
-from tianjictl.profiling.rates import known_rates
+from tianjictl.profiling.profile import digest_of, inventory_digest, job_digest, profile_key
+from tianjictl.profiling.rates import host_rates, known_rates
 from tianjictl.profiling.remote_facts import node_facts
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
     from runtime.contract.plan import Plan
+    from runtime.contract.rates import HostRates
     from tianjictl.hosts.types import Host, Inventory
-    from tianjictl.planning.problem import Rates
-    from tianjictl.profiling.rates import KnownRates
+    from tianjictl.planning.node import Node
     from tianjictl.profiling.remote_facts import NodeFacts
     from tianjictl.remote.base import Connection
 
@@ -102,19 +103,29 @@ def plan_of(nodes: Sequence[NodeFacts], job: Job, env: EnvSpec, *, profile_path:
     rates = known_rates(nodes, job, env, profile_path)
     prints = Fingerprints(job=job_digest(job), inventory=nodes_digest(nodes, networks), profile=rates.digest)
     stated = [host_plan(node, networks[node.host.name]) for node in nodes]
-    if len(nodes) == 1:
-        problem = make_problem(job, env, nodes[0].facts, rates.reports.get(nodes[0].host.name))
-        plan = make_plan(problem, job, env, prints)
-        told = plan.hosts[0].model_dump(include={"name", "cores", "oversubscription"})
-        plan = plan.model_copy(update={"hosts": (stated[0].model_copy(update=told),)})
-    else:
-        problems = [
-            NodeProblem(host_problem(node.facts), told, _rates(rates, node), link_speed(node, told.network))
-            for node, told in zip(nodes, stated, strict=True)
-        ]
-        plan = plan_over(problems, job, env, prints, (*notes, *rates.notes))
+    known = {name: host_rates(report) for name, report in rates.reports.items()}
+    speeds = known_mb_per_s(nodes, networks, profile_path) if len(nodes) > 1 else {}
+    problem = state(job, env, _as_planned(nodes, stated, known, speeds))
+    keys = {node.host.name: profile_key(node.facts, job, measured_sizes(job, env)) for node in nodes if known}
+    told = (*notes, *rates.notes)
+    plan = make_plan(problem, job, env, prints, hosts=stated, rates=known, profile_keys=keys, notes=told)
     refuse_what_looks_frozen(plan)
     return plan
+
+
+def _as_planned(
+    nodes: Sequence[NodeFacts],
+    stated: Sequence[HostPlan],
+    known: Mapping[str, HostRates],
+    speeds: Mapping[str, float],
+) -> tuple[Node, ...]:
+    """Hosts as the planner sees them. Networks carry what was measured, else what their driver says."""
+    seen = []
+    for node, told in zip(nodes, stated, strict=True):
+        usual = link_speed(node, told.network) if len(nodes) > 1 else None
+        limits = told.model_copy(update={"mb_per_s": speeds.get(node.host.name, usual)})
+        seen.append(node_of(node.facts, known.get(node.host.name), limits))
+    return smoothed(seen, [node.facts.cpu.model for node in nodes])
 
 
 def host_plan(node: NodeFacts, network: str | None) -> HostPlan:
@@ -177,8 +188,3 @@ def link_speed(node: NodeFacts, network: str | None) -> float | None:
     names = {address.interface for address in node.network.addresses if address.inside(network)}
     speeds = [nic.mbit_per_s for nic in node.facts.nics if nic.name in names and nic.mbit_per_s is not None]
     return min(speeds) / 8 if speeds else None
-
-
-def _rates(known: KnownRates, node: NodeFacts) -> Rates | None:
-    report = known.reports.get(node.host.name)
-    return None if report is None else rates_of(report)

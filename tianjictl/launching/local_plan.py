@@ -13,11 +13,12 @@ from tianjictl.launching.trackers import refuse_missing_trackers
 from tianjictl.planning.build import make_plan
 from tianjictl.planning.decide import is_open
 from tianjictl.planning.infeasible import refuse_what_cannot_fit
-from tianjictl.planning.problem import make_problem
+from tianjictl.planning.stating import node_of, state
 from tianjictl.profiling import store
 from tianjictl.profiling.local import local_facts, measured_profile, measured_sizes
 from tianjictl.profiling.probing import EnvProbe
 from tianjictl.profiling.profile import HostProfile, inventory_digest, job_digest, profile_key
+from tianjictl.profiling.rates import host_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,19 +61,21 @@ def plan_for_this_machine(
 
 
 def _plan(job: Job, env: EnvSpec, facts: HostFacts, profile_path: Path | None, progress: Callable[[str], None]) -> Plan:
-    problem = make_problem(job, env, facts, None)
+    problem = state(job, env, [node_of(facts)])
     refuse_what_cannot_fit(problem)  # before anything is measured
     profile = _known_profile(job, env, facts, profile_path)
     if profile is None and is_open(problem):
         progress("nothing measured yet for this job on this machine: measuring first")
         profile = measured_profile(job, env, facts, progress=lambda step: progress(progress_line(step)))
     host = _host_of(profile, facts)
-    if host is not None:
-        problem = make_problem(job, env, facts, host.measured)
+    keys = {}
+    if host is not None and host.measured is not None:
+        problem = state(job, env, [node_of(facts, host_rates(host.measured))])
+        keys = {facts.name: profile_key(facts, job, measured_sizes(job, env))}
     prints = Fingerprints(
         job=job_digest(job), inventory=inventory_digest(facts), profile=None if profile is None else profile.digest
     )
-    plan = make_plan(problem, job, env, prints)
+    plan = make_plan(problem, job, env, prints, profile_keys=keys)
     refuse_what_looks_frozen(plan)
     return plan
 

@@ -4,55 +4,108 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.contract.plan import Fingerprints, HostPlan, Plan
+from runtime.contract.plan import HostPlan, NamesUsed, Plan
+from runtime.contract.predicting import predicted
 from runtime.contract.sizes import resolve_sizes
-from tianjictl.planning.choice import oversubscription, sharing_of
-from tianjictl.planning.decide import decide
-from tianjictl.planning.explain import predict
+from runtime.contract.states import Role
+from tianjictl.planning.decide import solve
+from tianjictl.planning.explain import explain
+from tianjictl.planning.infeasible import infeasible
+from tianjictl.planning.links import links_of
+from tianjictl.planning.pinning import in_order
 from tianjictl.planning.placement import place
+from tianjictl.planning.stating import with_buffer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
-    from tianjictl.planning.choice import Choice
+    from runtime.contract.plan import Fingerprints
+    from runtime.contract.rates import HostRates
     from tianjictl.planning.problem import Problem
 
+_NEARLY_FULL = 0.7  #: of what a network carries; from here on it is said
 
-def make_plan(problem: Problem, job: Job, env: EnvSpec, fingerprints: Fingerprints) -> Plan:
-    """Decide, place and predict; raises Infeasible, or SizesError where the job's sizes contradict each other."""
-    solution = decide(problem)
-    choice = solution.choice
-    sizes = resolve_sizes(job, choice.shape, env)
-    return Plan(
-        shape=str(choice.shape),
+
+def make_plan(
+    problem: Problem,
+    job: Job,
+    env: EnvSpec,
+    fingerprints: Fingerprints,
+    *,
+    hosts: Sequence[HostPlan] = (),
+    rates: Mapping[str, HostRates] | None = None,
+    profile_keys: Mapping[str, str] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    """Decide, place and predict; raises Infeasible, or SizesError where the job's sizes contradict each other.
+
+    `hosts`: what is known of the nodes before anything is placed there. `rates`: of each host as measured, where the
+    problem's are smoothed; `profile_keys`: where those are kept.
+    """
+    solution = solve(problem)
+    if solution is None:
+        raise infeasible(problem)
+    placed = place(problem, solution)
+    known = {node.name: node.rates for node in problem.nodes if node.rates is not None} if rates is None else rates
+    plan = Plan(
+        shape=str(solution.shape),
+        names_used=NamesUsed(actors=solution.shape.actors, groups=solution.shape.learners),
         job=job,
         env=env,
-        sizes=sizes,
-        hosts=(
-            HostPlan(
-                name=problem.host.name,
-                cores=tuple(sorted(core.cpu for core in problem.host.cores)),
-                oversubscription=round(oversubscription(problem, choice), 6),
-            ),
-        ),
-        placements=place(problem, choice),
-        predicted=predict(problem, choice, sizes),
+        sizes=resolve_sizes(with_buffer(job, problem.buffer_size), solution.shape, env),
+        hosts=_hosts(problem, hosts, placed.oversubscription),
+        placements=placed.components,
+        rates=dict(known) if problem.measured else {},
+        profile_keys=dict(profile_keys or {}),
         fingerprints=fingerprints,
         solver=solution.proof,
-        notes=_notes(problem, choice),
     )
+    plan = plan.model_copy(update={"predicted": predicted(plan)})
+    words = explain(problem, solution, plan)
+    return plan.model_copy(update={"predicted": predicted(plan, words), "notes": (*notes, *_notes(problem, plan))})
 
 
-def _notes(problem: Problem, choice: Choice) -> tuple[str, ...]:
-    notes = []
-    host = problem.host
-    if host.capacity < problem.num_cores:
-        notes.append(f"{host.name}: a quota allows {host.capacity:g} CPUs' worth of time")
-    if not sharing_of(problem, choice).exclusive:
-        notes.append("learners share their cores with the other components, which slows both")
-    if any(core.thread for core in host.cores):
-        notes.append("some cores are hardware threads of the same physical core: they are used last")
-    return tuple(notes)
+def _hosts(problem: Problem, told: Sequence[HostPlan], crowded: Sequence[float]) -> tuple[HostPlan, ...]:
+    """Cores in the order in which they should be used, and how far each node is oversubscribed."""
+    known = {host.name: host for host in told}
+    made = []
+    for node, oversubscription in zip(problem.nodes, crowded, strict=True):
+        host = known.get(node.name, HostPlan(name=node.name, cores=(), roles=node.roles, wan=node.wan))
+        made.append(
+            host.model_copy(
+                update={
+                    "cores": tuple(core.cpu for core in in_order(node.cores)),
+                    "oversubscription": oversubscription,
+                    "capacity": node.capacity if node.capacity < len(node.cores) else None,
+                    "mb_per_s": node.mb_per_s,
+                }
+            )
+        )
+    return tuple(made)
+
+
+def _notes(problem: Problem, plan: Plan) -> Iterator[str]:
+    if problem.buffer_size is not None:
+        yield f"buffers hold {plan.sizes.buffer_size} samples: memory allows no more"
+    for node in problem.nodes:
+        if node.capacity < len(node.cores):
+            yield f"{node.name}: a quota allows {node.capacity:g} CPUs' worth of time"
+    for host in plan.hosts:
+        if not plan.on(host.name):
+            yield f"{host.name}: nothing runs there yet; it stands ready"
+    if any(p.role is Role.LEARNER and p.core_share < p.threads for p in plan.placements):
+        yield "learners share their cores with the other components, which slows both"
+    if any(core.thread for node in problem.nodes for core in node.cores):
+        yield "some cores are hardware threads of the same physical core: they are used last"
+    for link in links_of(plan) if any(node.mb_per_s for node in problem.nodes) else ():
+        limit = link.limit_mb_per_s
+        if link.mb_per_s is not None and limit is not None and link.mb_per_s > _NEARLY_FULL * limit:
+            yield (
+                f"{link.source} → {link.target}: about {link.mb_per_s:.0f} MB/s are to be sent, "
+                f"and the network gives {limit:.0f} MB/s at most"
+            )
 
 
 def plan_bytes(plan: Plan) -> bytes:

@@ -11,27 +11,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runtime.contract.plan import HostPlan, Placement, Plan
-    from tianjictl.planning.problem import HostProblem, Problem
+    from tianjictl.planning.node import Node
+    from tianjictl.planning.problem import Problem
 
 _SLACK = 1e-4  #: shares are written with six digits
+_MOST_SHARED = 64  #: components on one core
+_HEAVY = (Role.LEARNER, Role.ACTOR)
 
 
-def check(plan: Plan, problem: Problem, hosts: Sequence[HostProblem] = ()) -> list[str]:
-    """Every way in which the plan breaks a limit of the problem or contradicts itself; empty if none.
-
-    `hosts`: what the problem's host stands for, where that is several; the head first.
-    """
-    known = {host.name: host for host in hosts or (problem.host,)}
-    found = [*_counts(plan, problem), *_sizes(plan), *_memory(plan, problem), *_rates(plan, problem)]
+def check(plan: Plan, problem: Problem) -> list[str]:
+    """Every way in which the plan breaks a limit of the problem or contradicts itself; empty if none."""
+    known = {node.name: node for node in problem.nodes}
+    found = [*_counts(plan, problem), *_sizes(plan), *_rates(plan, problem)]
     if [host.name for host in plan.hosts] != list(known):
         found.append(f"the plan has the hosts {[host.name for host in plan.hosts]}, there are {list(known)}")
         return found
     strangers = [placement for placement in plan.placements if placement.host not in known]
     found += [f"{p.name} is on {p.host}, which is not a host of the problem" for p in strangers]
     for planned in plan.hosts:
-        found += _cores(plan, planned, known[planned.name])
-        found += _sharing(plan, planned, known[planned.name], problem)
-        found += _roles(plan, planned)
+        node = known[planned.name]
+        found += _cores(plan, planned, node)
+        found += _domains(plan, planned, node)
+        found += _sharing(plan, planned, node, problem)
+        found += _roles(plan, planned, node)
+        found += _memory(plan, planned, node, problem)
+        found += _network(plan, planned, node, problem)
     return found
 
 
@@ -51,39 +55,55 @@ def _counts(plan: Plan, problem: Problem) -> Iterator[str]:
     for placement in plan.placements:
         if placement.name != f"{placement.role}-{placement.index}":
             yield f"{placement.name} should be called {placement.role}-{placement.index}"
+    if len(plan.of_role(Role.EVALUATOR)) != int(problem.evaluator):
+        yield f"there are {len(plan.of_role(Role.EVALUATOR))} evaluators"
     if problem.learners not in (None, shape.learners) or problem.actors not in (None, shape.actors):
         yield f"{plan.shape} is not what was asked for: L{problem.learners or '?'}A{problem.actors or '?'}"
+    for bound, sign in ((problem.least, 1), (problem.most, -1)):
+        if bound is not None and min(sign * (a - b) for a, b in zip(shape, bound, strict=True)) < 0:
+            yield f"{plan.shape} is outside the elastic range, which ends at {bound}"
 
 
-def _cores(plan: Plan, planned: HostPlan, host: HostProblem) -> Iterator[str]:
-    usable = {core.cpu for core in host.cores}
-    load: Counter[int] = Counter()
-    for placement in plan.on(planned.name):
-        if (
-            not placement.cores
-            or not set(placement.cores) <= usable
-            or len(set(placement.cores)) != len(placement.cores)
-        ):
+def _cores(plan: Plan, planned: HostPlan, node: Node) -> Iterator[str]:
+    usable, placed = {core.cpu for core in node.cores}, plan.on(planned.name)
+    for placement in placed:
+        pins = set(placement.cores)
+        if not pins or not pins <= usable or len(pins) != len(placement.cores):
             yield f"{placement.name} is pinned to CPUs {placement.cores}, usable are {tuple(sorted(usable))}"
         yield from _threads(placement, shared=planned.oversubscription > 0)
-        for cpu in placement.cores:
-            load[cpu] += placement.core_share / len(placement.cores)  # type: ignore[assignment]  # Counter counts floats too
-    for cpu, share in sorted(load.items()):
-        if share > 1 + _SLACK:
-            yield f"CPU {cpu} of {planned.name} is charged {share:.3f} cores"
+    for held in sorted({tuple(sorted(p.cores)) for p in placed}):
+        # Whoever may run nowhere else has to find its time there.
+        share = sum(p.core_share for p in placed if set(p.cores) <= set(held))
+        if share > len(held) + _SLACK * len(placed):
+            told = f"CPU {held[0]}" if len(held) == 1 else f"CPUs {held}"
+            yield f"{told} of {planned.name} is charged {share:.3f} cores"
     if sorted(planned.cores) != sorted(usable):
         yield f"the plan was made for CPUs {planned.cores} of {planned.name}, usable are {tuple(sorted(usable))}"
 
 
-def _roles(plan: Plan, planned: HostPlan) -> Iterator[str]:
-    """A buffer is where its learner is; the roles of a host do not speak of it. So does an evaluator without a home."""
+def _domains(plan: Plan, planned: HostPlan, node: Node) -> Iterator[str]:
+    """A learner with cores of its own is inside one NUMA domain, where any domain is large enough."""
+    if planned.oversubscription > 0:
+        return
+    domain = {core.cpu: core.numa for core in node.cores}
+    largest = max(Counter(domain.values()).values(), default=0)
     for placement in plan.on(planned.name):
-        free = placement.role is Role.EVALUATOR and all(Role.EVALUATOR not in host.roles for host in plan.hosts)
+        used = {domain.get(cpu) for cpu in placement.cores}
+        if placement.role is Role.LEARNER and placement.threads <= largest and len(used) > 1:
+            yield f"{placement.name} is spread over {len(used)} NUMA domains of {planned.name}, and one would hold it"
+
+
+def _roles(plan: Plan, planned: HostPlan, node: Node) -> Iterator[str]:
+    """A buffer is where its learner is; the roles of a host do not speak of it. So does an evaluator without a home."""
+    nobody = all(host.roles and Role.EVALUATOR not in host.roles for host in plan.hosts)
+    if planned.roles != node.roles:
+        yield f"the plan says that {planned.name} may hold {planned.roles or 'all'}; it is {node.roles or 'all'}"
+    for placement in plan.on(planned.name):
         if placement.role is Role.BUFFER:
             if plan.home(placement.group) != planned.name:
                 yield f"{placement.name} is on {planned.name}, its learner on {plan.home(placement.group)}"
-        elif planned.roles and placement.role not in planned.roles and not free:
-            yield f"{placement.name} is on {planned.name}, which may hold {', '.join(planned.roles)}"
+        elif node.roles and placement.role not in node.roles and not (placement.role is Role.EVALUATOR and nobody):
+            yield f"{placement.name} is on {planned.name}, which may hold {', '.join(node.roles)}"
 
 
 def _threads(placement: Placement, *, shared: bool) -> Iterator[str]:
@@ -93,18 +113,20 @@ def _threads(placement: Placement, *, shared: bool) -> Iterator[str]:
         yield f"{placement.name} has {placement.threads} threads, its cores call for {cores}"
 
 
-def _sharing(plan: Plan, planned: HostPlan, host: HostProblem, problem: Problem) -> Iterator[str]:
-    """Learners and actors have cores of their own unless the plan admits how far it shares."""
-    placed = plan.on(planned.name)
-    heavy = [p for p in placed if p.role in (Role.LEARNER, Role.ACTOR)]
+def _sharing(plan: Plan, planned: HostPlan, node: Node, problem: Problem) -> Iterator[str]:
+    """Learners and actors have cores of their own unless the plan admits that they share."""
+    heavy = [p for p in plan.on(planned.name) if p.role in _HEAVY]
     whole = sum(p.threads for p in heavy)
     stated, where = planned.oversubscription, "" if len(plan.hosts) == 1 else f" of {planned.name}"
-    if whole > len(host.cores):
-        real = (whole + _light(plan, placed, planned, problem)) / host.capacity
+    if whole > len(node.cores):
+        least = whole / node.capacity
         if not problem.oversubscribe:
-            yield f"{whole} cores{where} are needed, there are {len(host.cores)}, and sharing was not allowed"
-        if abs(stated - real) > _SLACK * real:
-            yield f"the plan states an oversubscription{where} of {stated:g}, it is {real:g}"
+            yield f"{whole} cores{where} are needed, there are {len(node.cores)}, and sharing was not allowed"
+        if whole > len(node.cores) * _MOST_SHARED:
+            yield f"{whole} cores{where} are needed, more than {_MOST_SHARED} for each there is"
+        light = sum(p.role not in _HEAVY for p in plan.on(planned.name)) + len(plan.hosts) + 1
+        if not least <= stated * (1 + _SLACK) <= least + light / node.capacity:
+            yield f"the plan states an oversubscription{where} of {stated:g}, it is {least:g} and what is light"
         return
     if stated:
         yield f"the plan states an oversubscription{where} of {stated:g}, yet learners and actors fit the cores"
@@ -112,15 +134,6 @@ def _sharing(plan: Plan, planned: HostPlan, host: HostProblem, problem: Problem)
     for cpu, count in sorted(owners.items()):
         if count > 1:
             yield f"CPU {cpu}{where} has {count} learners or actors, although there are cores for each"
-
-
-def _light(plan: Plan, placed: Sequence[Placement], planned: HostPlan, problem: Problem) -> float:
-    """Shares of what is light on one host: buffers, evaluator, agent, and the couriers at its end of each link."""
-    charges, others = problem.charges, len(plan.hosts) - 1
-    ends = others if planned.name == plan.head else min(1, others)
-    buffers = charges.buffer * sum(p.role is Role.BUFFER for p in placed)
-    evaluators = charges.evaluator * sum(p.role is Role.EVALUATOR for p in placed)
-    return buffers + evaluators + charges.node + ends * charges.link / 2
 
 
 def _sizes(plan: Plan) -> Iterator[str]:
@@ -135,27 +148,55 @@ def _sizes(plan: Plan) -> Iterator[str]:
         yield f"{sizes.fragments_per_batch} fragments of {sizes.fragment_samples} are no batch of {sizes.batch_size}"
 
 
-def _memory(plan: Plan, problem: Problem) -> Iterator[str]:
-    shape = plan.learners_and_actors
-    if not problem.fits_memory(shape.learners, shape.actors):
-        need = problem.memory.of(shape.learners, shape.actors)
-        yield f"{plan.shape} needs about {need} bytes of memory, {problem.usable_memory} may be used"
+def _memory(plan: Plan, planned: HostPlan, node: Node, problem: Problem) -> Iterator[str]:
+    roles = Counter(p.role for p in plan.on(planned.name))
+    if not roles[Role.LEARNER] + roles[Role.ACTOR]:
+        return
+    needs = problem.memory
+    need = needs.once + roles[Role.LEARNER] * needs.learner + roles[Role.ACTOR] * needs.actor
+    if need > node.usable_memory:
+        yield f"what is on {planned.name} needs about {need} bytes of memory, {node.usable_memory} may be used"
+
+
+def _network(plan: Plan, planned: HostPlan, node: Node, problem: Problem) -> Iterator[str]:
+    """Actors elsewhere give no more than the network carries; what is predicted may not need more."""
+    if planned.mb_per_s != node.mb_per_s:
+        yield f"the plan takes the network of {planned.name} to carry {planned.mb_per_s}, it is {node.mb_per_s} MB/s"
+    predicted = plan.predicted.env_steps_per_s
+    if predicted is None or node.mb_per_s is None or problem.turns:
+        return
+    carried = node.mb_per_s * 1e6 / problem.bytes_per_step
+    homes = {group: plan.home(group) for group in plan.groups}
+    freely, over = 0.0, False
+    for p in plan.of_role(Role.ACTOR):
+        if (p.host == planned.name) != (homes[p.group] == planned.name):
+            over = True
+        else:
+            freely += problem.rates(_named(problem.nodes, p.host)).actor_steps_per_s
+    if over and predicted > (freely + 2 * carried) * (1 + _SLACK):
+        yield f"{predicted:g} env steps/s are predicted, the network of {planned.name} carries {carried:g}"
+
+
+def _named(nodes: Sequence[Node], name: str) -> Node:
+    return next(node for node in nodes if node.name == name)
 
 
 def _rates(plan: Plan, problem: Problem) -> Iterator[str]:
     """The prediction may not exceed what each side was measured to give."""
-    rates, predicted = problem.rates, plan.predicted.samples_per_s
-    if rates is None:
+    predicted = plan.predicted.samples_per_s
+    if not problem.measured:
         if predicted is not None:
             yield "rates are predicted although nothing was measured"
         return
     if predicted is None:
         yield "rates were measured, yet none is predicted"
         return
-    learners = sum(rates.learner(p.threads) for p in plan.of_role(Role.LEARNER))
-    actors = problem.trained_per_step * sum(
-        rates.actor_steps_per_s * min(1.0, float(len(p.cores))) for p in plan.of_role(Role.ACTOR)
-    )
+    rates = {name: plan.rates[name] for name in {p.host for p in plan.placements} if name in plan.rates}
+    if any(p.host not in rates for p in plan.placements):
+        yield "a host of the plan has no rates in it"
+        return
+    learners = sum(rates[p.host].learner_on(p.threads).samples_per_s for p in plan.of_role(Role.LEARNER))
+    actors = problem.ratio * sum(rates[p.host].actor_steps_per_s for p in plan.of_role(Role.ACTOR))
     for side, limit in (("learners", learners), ("actors", actors)):
         if predicted > limit * (1 + _SLACK):
             yield f"{predicted:g} samples/s are predicted, the {side} give at most {limit:g}"

@@ -1,123 +1,199 @@
-"""Why nothing fits, and what would: the limits that conflict, and the nearest shape that respects them."""
+"""Why nothing fits, and what would: the smallest set of limits that conflict, and the nearest request that fits.
+
+A limit belongs to the conflict if the request would fit without it. Limits are left out one after the other while the
+rest still conflicts (a deletion filter: Chinneck and Dravnieks, 1991); what stays is a conflict without which there is
+none, or another one, which is then found in the same way.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from runtime.contract.drafting import MOST_PER_CORE
 from runtime.contract.shape import Shape
 from tianjictl.errors import Infeasible
-from tianjictl.planning.choice import Choice, fits
-from tianjictl.planning.greedy import smallest
-from tianjictl.planning.problem import MOST_PER_CORE
+from tianjictl.planning import conflict_words as words
+from tianjictl.planning.problem import MemoryNeeds
+from tianjictl.planning.room import fits, most_actors
+from tianjictl.planning.terms import terms_of
+from tianjictl.profiling.facts.cpus import Core
 
 if TYPE_CHECKING:
-    from tianjictl.planning.problem import Pool, Problem
+    from collections.abc import Callable
+
+    from runtime.contract.states import Role
+    from tianjictl.planning.node import Node
+    from tianjictl.planning.problem import Problem
+
+
+class Limit(StrEnum):
+    """What a request may break, in the order in which it is left out to find a conflict: the telling ones last."""
+
+    RANGE = "elastic range"
+    QUOTA = "quota"
+    NUMA = "NUMA"
+    MEMORY = "memory"
+    ROLES = "roles"
+    HOST = "one host"
+    CORES = "cores"
 
 
 def refuse_what_cannot_fit(problem: Problem) -> None:
     """Raise Infeasible where even the fewest components the request allows do not fit."""
-    asked = smallest(problem)
-    if fits(problem, asked):
-        return
-    conflicts = _conflicts(problem, asked)
-    raise Infeasible(conflicts[0], hint=_hint(problem, asked), details=tuple(conflicts[1:]))
+    if not feasible(problem):
+        raise infeasible(problem)
 
 
-def nearest_shape(problem: Problem, asked: Choice) -> Shape | None:
+def feasible(problem: Problem) -> bool:
+    """Whether the request fits, on shared cores where it allows that."""
+    return fits(_crowded(problem)) if problem.oversubscribe else fits(problem)
+
+
+def infeasible(problem: Problem) -> Infeasible:
+    """What conflicts, as an error: the first conflict, others, and what each of several nodes has."""
+    found = [words.of_conflict(problem, conflict) for conflict in conflicts(problem)]
+    found += words.of_counts(problem)
+    found = found or [f"{problem.smallest} does not fit {problem.where}"]
+    details = (*found[1:], *(words.of_node(node) for node in problem.nodes if len(problem.nodes) > 1))
+    return Infeasible(found[0], hint=_hint(problem), details=details)
+
+
+def conflicts(problem: Problem) -> list[frozenset[Limit]]:
+    """Smallest sets of limits that cannot hold together for the request; no limit is in two of them."""
+    found: list[frozenset[Limit]] = []
+    left = _within_sight(problem)
+    while not feasible(left) and len(found) < len(Limit):
+        conflict = _filtered(left)
+        if not conflict:
+            break
+        found.append(conflict)
+        for limit in conflict:
+            left = _RELAXED[limit](left)
+    return found
+
+
+def nearest_shape(problem: Problem) -> Shape | None:
     """The largest shape within the request that fits: the learners asked for if possible, then as many actors.
 
     None where not even one learner with one actor does.
     """
+    asked = problem.smallest
     free = replace(problem, learners=None, actors=None, least=None, most=None)
-    for learners in range(min(asked.learners, problem.num_cores * MOST_PER_CORE), 0, -1):
-        room = problem.num_cores * (MOST_PER_CORE if problem.oversubscribe else 1) - learners * asked.learner_cores
-        if problem.pools and not problem.oversubscribe:
-            room = min(room, problem.cores_for_actors, problem.actor_room(learners, asked.learner_cores))
-        most = min(asked.actors, room, _actors_in_memory(problem, learners))
-        if most >= learners and fits(free, Choice(learners, asked.learner_cores, most)):
-            return Shape(learners, most)
-    return None
+    terms = terms_of(_crowded(free) if problem.oversubscribe else free, problem.learner_core_choices()[0])
+    low, high = 0, min(asked.learners, sum(term.learner_counts[-1] for term in terms))
+    while low < high:
+        middle = (low + high + 1) // 2
+        room = most_actors(terms, middle)
+        low, high = (middle, high) if room is not None and room >= middle else (low, middle - 1)
+    room = most_actors(terms, low) if low else None
+    return None if room is None else Shape(low, max(low, min(asked.actors, room)))
 
 
-def _actors_in_memory(problem: Problem, learners: int) -> int:
-    return (problem.usable_memory - problem.memory.of(learners, 0)) // problem.memory.actor
+def _filtered(problem: Problem) -> frozenset[Limit]:
+    kept = []
+    left = problem
+    for limit in Limit:
+        without = _RELAXED[limit](left)
+        if feasible(without):
+            kept.append(limit)
+        else:
+            left = without
+    return frozenset(kept)
 
 
-def _conflicts(problem: Problem, asked: Choice) -> list[str]:
-    """One sentence for each limit that the smallest request breaks."""
-    host, cores = problem.host.name, problem.num_cores
-    found = []
-    needed = f"{asked.shape} needs {asked.cores} cores ({_counted(asked)})"
-    if problem.least is not None and problem.learners is None and problem.actors is None:
-        needed = f"elastic.min {needed}"
-    if asked.learners > asked.actors:
-        found.append(f"{asked.shape}: each learner needs at least one actor of its own")
-    if problem.oversubscribe and asked.cores > cores * MOST_PER_CORE:
-        most = cores * MOST_PER_CORE
-        found.append(f"{needed}; {host} has {cores}, and at most {MOST_PER_CORE} components may share one: {most}")
-    elif not problem.oversubscribe and asked.cores > cores:
-        found.append(f"{needed}; {host} has {cores} usable{_quota(problem)}")
-    elif problem.pools and not problem.oversubscribe:
-        found += _role_conflicts(problem, asked)
-    if asked.learner_cores > cores:
-        found.append(f"distributed.learner_cores is {asked.learner_cores}; {host} has {cores} usable cores")
-    if not problem.fits_memory(asked.learners, asked.actors):
-        need, have = problem.memory.of(asked.learners, asked.actors), problem.usable_memory
-        found.append(f"{asked.shape} needs about {_gib(need)} of memory; {host} allows {_gib(have)}")
-    if not problem.within_bounds(asked.learners, asked.actors):
-        found.append(f"{asked.shape} is outside elastic.min..max ({problem.least or '-'}..{problem.most or '-'})")
-    found = found or [f"{asked.shape} does not fit {host}"]
-    return [*found, *(_told(pool) for pool in problem.pools)]
-
-
-def _role_conflicts(problem: Problem, asked: Choice) -> list[str]:
-    """What does not fit although there are cores enough: a learner in one host, and each role where it may be."""
-    found = []
-    each, room = asked.learner_cores, problem.learner_room(asked.learner_cores)
-    if asked.learners > room:
-        able = ", ".join(f"{pool.name} ({pool.cores})" for pool in problem.pools if pool.learners) or "no host"
-        found.append(
-            f"{asked.shape} needs {asked.learners} learners of {each} core{'s' if each > 1 else ''} inside one host "
-            f"each; only {able} may hold learners, {room} of them"
-        )
-    beside = min(problem.cores_for_actors, problem.actor_room(asked.learners, each))
-    if asked.actors > beside and asked.learners <= room:
-        able = ", ".join(f"{pool.name} ({pool.cores})" for pool in problem.pools if pool.actors) or "no host"
-        found.append(
-            f"{asked.shape} needs {asked.actors} cores for actors; only {able} may hold actors, and beside the "
-            f"learners there is room for {max(0, beside)}"
-        )
-    return found
-
-
-def _told(pool: Pool) -> str:
-    held = [word for word, may in (("learners", pool.learners), ("actors", pool.actors)) if may]
-    return f"{pool.name}: {pool.cores} core{'s' if pool.cores != 1 else ''} for {' and '.join(held) or 'neither'}"
-
-
-def _hint(problem: Problem, asked: Choice) -> str:
-    shape = nearest_shape(problem, asked)
+def _hint(problem: Problem) -> str:
+    shape = nearest_shape(problem)
     ways = []
     if shape is not None:
         ways.append(f"the nearest shape that fits is {shape}: --shape {shape}")
-    shared = replace(problem, oversubscribe=True)
-    if not problem.oversubscribe and fits(shared, asked):
+    if not problem.oversubscribe and feasible(replace(problem, oversubscribe=True)):
         ways.append("--oversubscribe lets components share cores")
     if not ways:
         return "a machine with more cores or memory is needed, or a smaller distributed.buffer_size"
     return "; or ".join(ways)
 
 
-def _counted(choice: Choice) -> str:
-    plural = "" if choice.learners == 1 else "s"
-    return f"{choice.learners} learner{plural} × {choice.learner_cores} + {choice.actors} actors"
+def _within_sight(problem: Problem) -> Problem:
+    """The smallest request; absurd counts are cut to what breaks every limit as well."""
+    asked, needs = problem.smallest, problem.memory
+    by_memory = sum(node.usable_memory for node in problem.nodes) // min(needs.learner, needs.actor)
+    most = max(problem.num_cores * MOST_PER_CORE, by_memory) + 1
+    if problem.allows(*asked):
+        asked = Shape(min(asked.learners, most), min(asked.actors, most))
+    return replace(problem, learners=asked.learners, actors=asked.actors)
 
 
-def _quota(problem: Problem) -> str:
-    whole = float(problem.num_cores)
-    return "" if problem.host.capacity >= whole else f" with a quota of {problem.host.capacity:g} CPUs"
+# -- the same problem without one of its limits
 
 
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB"
+def _crowded(problem: Problem) -> Problem:
+    """As many cores as components may share."""
+    nodes = tuple(
+        replace(node, cores=node.cores * MOST_PER_CORE, capacity=float(len(node.cores) * MOST_PER_CORE))
+        for node in problem.nodes
+    )
+    return replace(problem, nodes=nodes)
+
+
+def _without_range(problem: Problem) -> Problem:
+    return replace(problem, least=None, most=None)
+
+
+def _without_quota(problem: Problem) -> Problem:
+    free = replace(problem.charges, node=0.0, evaluator=0.0, link=0.0)
+    nodes = tuple(replace(node, capacity=float(len(node.cores))) for node in problem.nodes)
+    return replace(problem, nodes=nodes, charges=free)
+
+
+def _without_numa(problem: Problem) -> Problem:
+    nodes = tuple(
+        replace(node, cores=tuple(core.model_copy(update={"numa": 0}) for core in node.cores)) for node in problem.nodes
+    )
+    return replace(problem, nodes=nodes)
+
+
+def _without_memory(problem: Problem) -> Problem:
+    return replace(problem, memory=MemoryNeeds(actor=1, learner=1, once=0))
+
+
+def _without_roles(problem: Problem) -> Problem:
+    return replace(problem, nodes=tuple(replace(node, roles=()) for node in problem.nodes))
+
+
+def _in_one_host(problem: Problem) -> Problem:
+    """All nodes of the same roles as one; their NUMA domains stay apart."""
+    merged: dict[tuple[Role, ...], Node] = {}
+    for index, node in enumerate(problem.nodes):
+        cores = tuple(core.model_copy(update={"numa": (index << 16) + core.numa}) for core in node.cores)
+        one = merged.get(node.roles)
+        merged[node.roles] = replace(
+            node,
+            cores=cores if one is None else (*one.cores, *cores),
+            capacity=node.capacity + (0.0 if one is None else one.capacity),
+            memory_bytes=node.memory_bytes + (0 if one is None else one.memory_bytes),
+        )
+    return replace(problem, nodes=tuple(merged.values()))
+
+
+def _with_cores(problem: Problem) -> Problem:
+    """Enough cores on every node that has any."""
+    wanted, each = problem.smallest, problem.learner_core_choices()[0]
+    needed = wanted.learners * each + wanted.actors + 1
+    more = (Core(cpu=0),) * (needed // MOST_PER_CORE + 1 if problem.oversubscribe else needed)
+    nodes = tuple(
+        replace(node, cores=(*node.cores, *more), capacity=node.capacity + len(more)) for node in problem.nodes
+    )
+    return replace(problem, nodes=nodes)
+
+
+_RELAXED: dict[Limit, Callable[[Problem], Problem]] = {
+    Limit.RANGE: _without_range,
+    Limit.QUOTA: _without_quota,
+    Limit.NUMA: _without_numa,
+    Limit.MEMORY: _without_memory,
+    Limit.ROLES: _without_roles,
+    Limit.HOST: _in_one_host,
+    Limit.CORES: _with_cores,
+}

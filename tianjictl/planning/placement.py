@@ -1,121 +1,108 @@
-"""Counts become components on cores. Pinning is to operating-system CPU numbers that this process may really use.
+"""Counts become components: groups to nodes, actors to groups, everything to cores. One way for one node and for many.
 
-Learners first: each inside one NUMA node where it fits, since its threads share parameters. Actors come next, near
-their learner. Light components (buffers, evaluator) float over cores that nobody has, else over the actors' cores.
+A group's actors are on its own node while that has any; groups that lack some are given those of the first nodes that
+have more than their own groups need. Groups with an actor more have the first numbers, as `Shape.actors_of_group` says.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runtime.contract.plan import Placement
 from runtime.contract.states import Role
-from tianjictl.planning.choice import Choice, is_oversubscribed, sharing_of
+from tianjictl.planning.pinning import oversubscription, pin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
+    from tianjictl.planning.node import Node
     from tianjictl.planning.problem import Problem
-    from tianjictl.profiling.facts.cpus import Core
+    from tianjictl.planning.solution import Solution
+
+_BUFFER = 0.25  #: share of a core that a buffer is charged where nothing was measured
+_LEAST = 0.01  #: of a core: a share is more than none
+_ORDER = (Role.LEARNER, Role.BUFFER, Role.ACTOR, Role.EVALUATOR)
 
 
-def place(problem: Problem, choice: Choice) -> tuple[Placement, ...]:
-    """Every component of the run with its cores and share, in the order learners, buffers, actors, evaluator."""
-    sharing = sharing_of(problem, choice)
-    share = sharing.factor
-    free = sorted(problem.host.cores, key=lambda core: (core.thread, core.numa, core.cpu))
-    if sharing.exclusive:
-        learners = [take(free, choice.learner_cores) for _ in range(choice.learners)]
-    else:
-        learners = dealt_or_floating(free, choice.learners, choice.learner_cores)
-    actors, spare = _actor_cores(problem, choice, free, learners)
-    light = choice.learners * problem.charges.buffer + (problem.charges.evaluator if problem.evaluator else 0.0)
-    floating = numbers(spare if spare and light <= len(spare) else free)
-    made = _Maker(problem.host.name)
-    learner_share = choice.learner_cores * (1.0 if sharing.exclusive else share)
-    for group, cores in enumerate(learners):
-        made.add(Role.LEARNER, group, group, numbers(cores), learner_share, threads=choice.learner_cores)
-    for group in range(choice.learners):
-        made.add(Role.BUFFER, group, group, floating, share * problem.charges.buffer)
-    for index, (group, pins) in enumerate(actors):
-        made.add(Role.ACTOR, index, group, pins, share)
-    if problem.evaluator:
-        made.add(Role.EVALUATOR, 0, 0, floating, share * problem.charges.evaluator)
-    return tuple(made.placements)
+class Placed(NamedTuple):
+    """Every component in the order learners, buffers, actors, evaluator, and how far each node is oversubscribed."""
+
+    components: tuple[Placement, ...]
+    oversubscription: tuple[float, ...]
 
 
-class _Maker:
-    """Collects placements of one host."""
-
-    def __init__(self, host: str) -> None:
-        self._host = host
-        self.placements: list[Placement] = []
-
-    def add(self, role: Role, index: int, group: int, cores: tuple[int, ...], share: float, threads: int = 1) -> None:
-        self.placements.append(
-            Placement(
-                name=f"{role}-{index}",
-                role=role,
-                index=index,
-                group=group,
-                host=self._host,
-                cores=cores,
-                core_share=round(share, 6),
-                threads=threads,
-            )
-        )
+def place(problem: Problem, solution: Solution) -> Placed:
+    """Every component of the run with its cores and share."""
+    homes, loose = homes_of(solution), list(_loose(problem, solution))
+    if problem.evaluator_node is not None:
+        host = problem.nodes[problem.evaluator_node]
+        group = homes.index(problem.evaluator_node) if problem.evaluator_node in homes else 0
+        loose.append(_component(Role.EVALUATOR, 0, group, host, problem.charges.evaluator))
+    placed: list[Placement] = []
+    crowded = []
+    for index, node in enumerate(problem.nodes):
+        mine, standing = [p for p in loose if p.host == node.name], problem.standing(index)
+        placed += pin(node, mine, standing)
+        crowded.append(oversubscription(node, mine, standing))
+    placed.sort(key=lambda p: (_ORDER.index(p.role), p.index))
+    return Placed(tuple(placed), tuple(crowded))
 
 
-def take(free: list[Core], count: int) -> list[Core]:
-    """Remove and return `count` cores: from the NUMA node they fill best, from several only where none has enough."""
-    room: dict[int, int] = {}
-    for core in free:
-        room[core.numa] = room.get(core.numa, 0) + 1
-    fitting = [numa for numa, cores in room.items() if cores >= count]
-    if fitting:
-        home = min(fitting, key=lambda numa: (room[numa], numa))
-        taken = [core for core in free if core.numa == home][:count]
-    else:
-        roomiest = sorted(free, key=lambda core: (-room[core.numa], core.numa, core.thread, core.cpu))
-        taken = roomiest[:count]
-    for core in taken:
-        free.remove(core)
-    return taken
+def homes_of(solution: Solution) -> list[int]:
+    """The node of each group: first the larger groups, node by node, then the others."""
+    larger = [index for index, counts in enumerate(solution.nodes) for _ in range(counts.larger)]
+    others = [index for index, counts in enumerate(solution.nodes) for _ in range(counts.learners - counts.larger)]
+    return larger + others
 
 
-def dealt_or_floating(cores: Sequence[Core], learners: int, count: int) -> list[list[Core]]:
-    """Cores of learners that have to share: dealt round and round if that comes out even, else all for each."""
-    if learners * count % len(cores):
-        return [list(cores)] * learners
-    return [[cores[(learner * count + step) % len(cores)] for step in range(count)] for learner in range(learners)]
+def hosts_of_actors(solution: Solution) -> list[list[int]]:
+    """For each group the nodes of its actors, its own first."""
+    homes, shape = homes_of(solution), solution.shape
+    free = [counts.actors for counts in solution.nodes]
+    given: list[list[int]] = []
+    for group, home in enumerate(homes):
+        near = min(free[home], shape.actors_of_group(group))
+        free[home] -= near
+        given.append([home] * near)
+    for group, nodes in enumerate(given):
+        for index in range(len(free)):
+            more = min(free[index], shape.actors_of_group(group) - len(nodes))
+            free[index] -= more
+            nodes += [index] * more
+    return given
 
 
-def _actor_cores(
-    problem: Problem, choice: Choice, free: list[Core], learners: list[list[Core]]
-) -> tuple[list[tuple[int, tuple[int, ...]]], list[Core]]:
-    """(group, CPU numbers) of each actor, groups in order, and the cores that are left over.
-
-    Where actors outnumber cores they are dealt out evenly; where that does not come out even they float, so that the
-    operating system evens out what a fixed deal cannot.
-    """
-    groups = [g for g in range(choice.learners) for _ in range(choice.shape.actors_of_group(g))]
-    if not is_oversubscribed(problem, choice):
-        left = list(free)
-        placed = [(group, numbers([nearest(left, learners[group])])) for group in groups]
-        return placed, left
-    if choice.actors % len(free) == 0:
-        return [(group, (free[index % len(free)].cpu,)) for index, group in enumerate(groups)], []
-    return [(group, numbers(free)) for group in groups], []
+def buffer_share(problem: Problem, solution: Solution, node: Node) -> float:
+    """Share of a core that a buffer of one node needs at most, from its cost per step."""
+    if not problem.measured:
+        return _BUFFER
+    rates = problem.rates(node)
+    fastest = max(problem.rates(other).actor_steps_per_s for other in problem.nodes if other.may(Role.ACTOR))
+    taken = rates.learner_on(solution.learner_cores).samples_per_s / problem.ratio
+    flow = min(taken, (solution.least_group + 1) * fastest)
+    return round(min(1.0, max(_LEAST, flow * rates.buffer_cpu_s_per_step)), 6)
 
 
-def nearest(left: list[Core], learner: list[Core]) -> Core:
-    """Remove and return the free core nearest to a learner: its NUMA node first."""
-    home = {core.numa for core in learner}
-    found = min(left, key=lambda core: (core.numa not in home, core.thread, core.numa, core.cpu))
-    left.remove(found)
-    return found
+def _loose(problem: Problem, solution: Solution) -> Iterator[Placement]:
+    """Learners, buffers and actors with their hosts and full charges, not yet on cores."""
+    nodes, cores = problem.nodes, solution.learner_cores
+    shares = [buffer_share(problem, solution, node) for node in nodes]
+    for group, home in enumerate(homes_of(solution)):
+        yield _component(Role.LEARNER, group, group, nodes[home], float(cores), threads=cores)
+        yield _component(Role.BUFFER, group, group, nodes[home], shares[home])
+    dealt = [(group, index) for group, hosts in enumerate(hosts_of_actors(solution)) for index in hosts]
+    for number, (group, index) in enumerate(dealt):
+        yield _component(Role.ACTOR, number, group, nodes[index], 1.0)
 
 
-def numbers(cores: Sequence[Core]) -> tuple[int, ...]:
-    """The operating system's numbers of these cores, rising, each once."""
-    return tuple(sorted({core.cpu for core in cores}))
+def _component(role: Role, index: int, group: int, node: Node, share: float, threads: int = 1) -> Placement:
+    return Placement(
+        name=f"{role}-{index}",
+        role=role,
+        index=index,
+        group=group,
+        host=node.name,
+        cores=(),
+        core_share=share,
+        threads=threads,
+    )

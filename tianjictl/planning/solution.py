@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from runtime.contract.shape import Shape
 
+ALIKE = 1e-6  #: throughputs that differ by less than this part count as equal
+
 
 class Counts(NamedTuple):
     """What one node is given."""

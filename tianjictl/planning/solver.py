@@ -1,158 +1,308 @@
-"""The integer program of the free shape, solved with CP-SAT. The only module that imports ortools.
+"""The integer program of one recipe over one or many nodes, for CP-SAT. The only module that imports ortools.
 
-Variables: G learners with c cores each, N actors, and the throughput T in a unit that gives it about eight digits.
+Of each kind of node (nodes with equal terms; usually one): learners l, of them e with a larger group, actors a, of
+them `local` for groups of their own node, and flows in steps/s: x local, y to other nodes, z from other nodes.
 
-    T ≤ G·r_L(c)                          learners
-    T ≤ ratio·r_A·N                       actors, a core each
-    T·(1/r_A + b)/ratio + light ≤ M − G·c core time of everything that is no learner
-    T·b/ratio ≤ G                         receivers, a core each
-    G ≤ N,  N + G·c ≤ M,  memory, elastic range, what each host may hold where there are several
+    x ≤ r_A·local    y ≤ r_A·(a − local)    z ≤ r_A·(demand − local)    demand = k·l + e    Σy = Σz
+    x + z ≤ (l − e)·v(k) + e·v(k + 1)                       learners, receivers, and at most r_A an actor
+    c·l + a ≤ cores,  memory,  Σa = Σdemand,  Σe < Σl        counts
+    (x + y)·actor + (x + z)·buffer + (y + z)·courier ≤ time − c·l        core time
+    y, z ≤ network
 
-Lexicographic: the largest T (equal means: to a millionth), then the fewest cores, then the fewest learners, then the
-fewest actors. One worker, a fixed seed and a limit in deterministic time give the same answer on every run.
+    first: the largest Σ(x + z); then the least crossing, cores, learners; then learners and actors on early nodes
+
+Learners that take every core of their node share them with what is light: instead of c·l they are then charged what
+they really compute (`full`). Where a kind has several nodes, the sums of all of them stand in the same limits: that
+is no less than they can do one by one, so it is a bound. One worker, a fixed seed and a limit in deterministic time
+give the same answer on every run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor, log10
-from typing import TYPE_CHECKING, Any
+from math import ceil, floor, inf
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tianjictl.planning.choice import Choice, Solution
+from tianjictl.planning.flows import taken
+from tianjictl.planning.solution import Counts
+from tianjictl.planning.terms import fastest_actor
 
 if TYPE_CHECKING:
-    from tianjictl.planning.problem import Problem, Rates
+    from collections.abc import Sequence
 
-_DIGITS = 7  #: decimal digits of T, plus one
-_ALIKE = 10**6  #: throughputs that differ by less than this part count as equal
-_CORE = 10**13  #: integer units of a core's time
-_TIME_LIMIT = 5.0  #: deterministic seconds for each of the three solves
+    from tianjictl.planning.recipes import Recipe, Weights
+    from tianjictl.planning.terms import Terms
+
+UNITS = 10**7  #: the bound of the best recipe, in units of flow
+_FINE = 10**4  #: coefficients of flows are this much finer than a unit
+_CORE = 10**14  #: integer units of a core's time
+_SHORT = 0.02  #: deterministic seconds of a first attempt: most take less than a tenth of it
+#: Ways to solve the same model. Flows are large whole numbers, in which each of these gets lost now and then.
+_APPROACHES: tuple[dict[str, object], ...] = (
+    {"cp_model_presolve": False},
+    {"cp_model_presolve": True},
+    {"cp_model_presolve": False, "linearization_level": 2},
+    {"cp_model_presolve": True, "linearization_level": 2, "cp_model_probing_level": 0},
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
-    model: Any
+class Kind(NamedTuple):
+    """Nodes with equal terms, by their places in the problem's order."""
+
+    terms: Terms
+    nodes: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Budget:
+    """Deterministic seconds that may still be spent."""
+
+    left: float
+
+    def spend(self, seconds: float) -> None:
+        self.left -= seconds
+
+    @property
+    def spent(self) -> bool:
+        return self.left <= 0.01
+
+
+class Found(NamedTuple):
+    """Counts of each kind, what the model gives them, and what nothing can exceed."""
+
+    counts: tuple[Counts, ...]
+    full: tuple[int, ...]  #: nodes of each kind whose learners take every core
+    value: int  #: units of flow, or of the later goals
+    bound: int
+
+
+class _Vars(NamedTuple):
     learners: Any
+    larger: Any
     actors: Any
-    cores: Any  #: expression: whole cores used
-    throughput: Any
-    with_cores: dict[int, tuple[Any, Any]]  #: c → (is it chosen, learners if so)
+    local: Any
+    full: Any
+    x: Any
+    y: Any
+    z: Any
+    shared: Any  #: flow to groups whose learners share their cores
 
 
-def solve(problem: Problem, rates: Rates, hint: Choice | None) -> Solution | None:
-    """The best shape and its proof; None where no shape fits. Components never share cores here."""
-    from ortools.sat.python import cp_model
+class RecipeModel:
+    """One recipe over kinds of nodes. `unit`: steps per second of one unit of flow."""
 
-    made = _model(cp_model, problem, rates)
-    if hint is not None:
-        made.model.add_hint(made.learners, hint.learners)
-        made.model.add_hint(made.actors, hint.actors)
-    order = problem.num_cores + 1
-    goals = [(made.throughput, True), (made.cores, False), (made.learners * order + made.actors, False)]
-    found: Choice | None = None
-    gap = 0.0
-    for goal, upwards in goals:
-        solver = _solver(cp_model)
-        (made.model.maximize if upwards else made.model.minimize)(goal)
-        status = solver.solve(made.model)
-        if status == cp_model.INFEASIBLE:
-            return None
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            break
-        found = _extract(made, solver)
-        reached = round(solver.objective_value)
-        if upwards and status == cp_model.FEASIBLE:
-            gap = solver.best_objective_bound / max(1, reached) - 1.0
-        made.model.add(goal >= reached - reached // _ALIKE if upwards else goal <= reached)
-    if found is None:
-        return None if hint is None else Solution(hint, "greedy (the solver ran out of time)")
-    return Solution(found, "optimal" if gap == 0.0 else f"feasible gap {gap:.1%}")
+    def __init__(self, recipe: Recipe, kinds: Sequence[Kind], unit: float) -> None:
+        from ortools.sat.python import cp_model
+
+        self._cp = cp_model
+        self._recipe = recipe
+        self._kinds = tuple(kinds)
+        self._unit = unit
+        self._fastest = fastest_actor(recipe.terms)
+        self._most_flow = 2 * UNITS
+        self.model = cp_model.CpModel()
+        self._vars = [self._kind(kind) for kind in self._kinds]
+        self._limit_totals()
+        self._order_alike()
+        self.throughput = sum(v.x + v.z + v.shared for v in self._vars)
+
+    # -- the model
+
+    def _kind(self, kind: Kind) -> _Vars:
+        term, many, recipe = kind.terms, len(kind.nodes), self._recipe
+        most = term.learner_counts[-1] * many
+        room = term.actors_beside(0) * many
+        model = self.model
+        if many == 1:
+            learners = model.new_int_var_from_domain(self._cp.Domain.from_values(term.learner_counts), "l")
+        else:
+            learners = model.new_int_var(0, most, "l")
+        full = model.new_int_var(0, many if term.full else 0, "full")
+        made = _Vars(
+            learners,
+            model.new_int_var(0, most, "e"),
+            model.new_int_var(0, room, "a"),
+            model.new_int_var(0, room, "local"),
+            full,
+            *(model.new_int_var(0, self._most_units(term.actor_rate * room), name) for name in ("x", "y")),
+            *(model.new_int_var(0, self._most_units(term.group_rate * most), name) for name in ("z", "shared")),
+        )
+        demand = recipe.each * learners + made.larger
+        model.add(made.larger <= learners)
+        model.add(term.learner_cores * learners + made.actors <= term.cores * many)
+        model.add(term.learner_memory * learners + term.actor_memory * made.actors <= term.memory * many)
+        if many == 1:
+            model.add_min_equality(made.local, [made.actors, demand])
+        else:
+            model.add(made.local <= made.actors)
+            model.add(made.local <= demand)
+        self._limit_full(kind, made)
+        self._limit_flows(kind, made, demand)
+        return made
+
+    def _limit_full(self, kind: Kind, v: _Vars) -> None:
+        """`full` counts the nodes of the kind on which learners take every core."""
+        term, many = kind.terms, len(kind.nodes)
+        if term.full is None:
+            self.model.add(v.shared == 0)
+            beside = term.learner_counts[-1] * many
+            self.model.add(v.learners <= beside)
+            return
+        beside = term.learner_counts[-2]
+        self.model.add(v.learners >= term.full * v.full)
+        self.model.add(v.learners <= term.full * v.full + beside * many - beside * v.full)
+
+    def _limit_flows(self, kind: Kind, v: _Vars, demand: Any) -> None:
+        term, many, each = kind.terms, len(kind.nodes), self._recipe.each
+        rate, hoped = self._coefficient(term.actor_rate), self._coefficient(self._fastest)
+        smaller = self._coefficient(taken(term, Counts(1, 0, each), each, self._fastest))
+        larger = self._coefficient(taken(term, Counts(1, 1, each + 1), each, self._fastest))
+        model = self.model
+        model.add(_FINE * v.x <= rate * v.local)
+        model.add(_FINE * v.y <= rate * (v.actors - v.local))
+        model.add(_FINE * (v.z + v.shared) <= hoped * (demand - v.local))
+        model.add(_FINE * (v.x + v.z + v.shared) <= smaller * (v.learners - v.larger) + larger * v.larger)
+        beside = v.learners if term.full is None else v.learners - term.full * v.full
+        actor, buffer = self._cost(term.actor_cpu), self._cost(term.buffer_cpu)
+        courier, train = self._cost(term.courier_cpu), self._cost(term.train_cpu)
+        time, each_learner = self._time(term.time), _CORE * term.learner_cores
+        model.add(
+            (actor + buffer) * v.x + (actor + courier) * v.y + (buffer + courier) * v.z
+            <= time * many - time * v.full - each_learner * beside
+        )
+        if term.full is not None:
+            model.add((buffer + courier + train) * v.shared <= time * v.full)
+            model.add(_FINE * v.shared <= larger * term.full * v.full)
+            model.add(_FINE * (v.x + v.z) <= larger * beside)
+        if term.network < inf:
+            carried = self._coefficient(term.network) * many
+            model.add(_FINE * v.y <= carried)
+            model.add(_FINE * (v.z + v.shared) <= carried)
+
+    def _limit_totals(self) -> None:
+        recipe, model, vs = self._recipe, self.model, self._vars
+        learners, larger = sum(v.learners for v in vs), sum(v.larger for v in vs)
+        actors = sum(v.actors for v in vs)
+        model.add(actors == recipe.each * learners + larger)
+        model.add(larger <= learners - 1)
+        for total, (least, most) in ((learners, recipe.learners), (actors, recipe.actors)):
+            model.add(total >= least)
+            model.add(total <= most)
+        # Flows are whole units: rounded down, what leaves may lack one for each node.
+        model.add(sum(v.z + v.shared for v in vs) <= sum(v.y for v in vs) + len(vs))
+
+    def _order_alike(self) -> None:
+        """Of two nodes that are alike the earlier one has no fewer learners: the other order is the same plan."""
+        last: dict[Terms, _Vars] = {}
+        for kind, v in zip(self._kinds, self._vars, strict=True):
+            if kind.terms in last:
+                self.model.add(last[kind.terms].learners >= v.learners)
+            last[kind.terms] = v
+
+    def _most_units(self, steps: float) -> int:
+        """Bounds of a flow, as near as they are known: products have to stay within 64 bits."""
+        return ceil(min(steps / self._unit, float(self._most_flow)))
+
+    def _coefficient(self, rate: float) -> int:
+        """Of a rate in steps/s; one above every flow there can be counts as no limit."""
+        return floor(min(rate / self._unit, float(self._most_flow)) * _FINE)
+
+    def _cost(self, core_s: float) -> int:
+        return round(core_s * self._unit * _CORE)
+
+    def _time(self, cores: float) -> int:
+        return round(max(0.0, cores) * _CORE)
+
+    # -- solving
+
+    def hint(self, counts: Sequence[Counts]) -> None:
+        """Counts to try first."""
+        for v, (learners, larger, actors) in zip(self._vars, counts, strict=True):
+            self.model.add_hint(v.learners, learners)
+            self.model.add_hint(v.larger, larger)
+            self.model.add_hint(v.actors, actors)
+
+    def most(self, at_least: int, budget: Budget) -> Found | None:
+        """The largest throughput from `at_least` on; None where there is none, or none was found in time."""
+        self.reach(at_least)
+        self.model.maximize(self.throughput)
+        return self._solve(budget, upwards=True)
+
+    def reach(self, at_least: int) -> None:
+        """From now on only what reaches so much."""
+        self.model.add(self.throughput >= at_least)
+
+    def thriftiest(self, weights: Weights, below: int | None, budget: Budget) -> Found | None:
+        """The least crossing, then cores, then learners, with a value under `below`."""
+        goal = self._thrift(weights)
+        if below is not None:
+            self.model.add(goal <= below - 1)
+        self.model.minimize(goal)
+        found = self._solve(budget)
+        if found is not None:
+            self.model.add(goal <= found.value)
+        return found
+
+    def earliest(self, budget: Budget) -> Found | None:
+        """Learners on early nodes, the head first; then actors."""
+        learners = sum(kind.nodes[0] * v.learners for kind, v in zip(self._kinds, self._vars, strict=True))
+        others = sum(kind.nodes[0] * (v.actors + v.larger) for kind, v in zip(self._kinds, self._vars, strict=True))
+        room = sum(kind.nodes[0] * kind.terms.cores * 2 for kind in self._kinds) + 1
+        self.model.minimize(learners * room + others)
+        return self._solve(budget)
+
+    def _thrift(self, weights: Weights) -> Any:
+        """As `Recipe.thrift`."""
+        crossing = sum(
+            self._recipe.crossing_weight(kind.nodes[0]) * (v.actors - v.local)
+            for kind, v in zip(self._kinds, self._vars, strict=True)
+        )
+        learners, actors = sum(v.learners for v in self._vars), sum(v.actors for v in self._vars)
+        return weights.of(crossing, self._recipe.learner_cores * learners + actors, learners)
+
+    def _solve(self, budget: Budget, *, upwards: bool = False) -> Found | None:
+        """The best in time. What one approach does not settle soon is given to the others, each for a little longer."""
+        best: Found | None = None
+        share = _SHORT
+        while not budget.spent:
+            for approach in _APPROACHES:
+                solver, status = self._try(approach, min(share, budget.left), budget)
+                if status == self._cp.INFEASIBLE:
+                    return best
+                if status in (self._cp.OPTIMAL, self._cp.FEASIBLE):
+                    found = self._found(solver)
+                    best = _better_of(best, found, upwards=upwards)
+                if status == self._cp.OPTIMAL or budget.spent:
+                    return best
+            share *= 4
+        return best
+
+    def _try(self, approach: dict[str, object], seconds: float, budget: Budget) -> tuple[Any, Any]:
+        solver = self._cp.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 1
+        solver.parameters.max_deterministic_time = max(0.001, seconds)
+        for name, value in approach.items():
+            setattr(solver.parameters, name, value)
+        status = solver.solve(self.model)
+        budget.spend(solver.response_proto.deterministic_time)
+        return solver, status
+
+    def _found(self, solver: Any) -> Found:
+        return Found(
+            counts=tuple(
+                Counts(solver.value(v.learners), solver.value(v.larger), solver.value(v.actors)) for v in self._vars
+            ),
+            full=tuple(solver.value(v.full) for v in self._vars),
+            value=round(solver.objective_value),
+            bound=round(solver.best_objective_bound),
+        )
 
 
-def _model(cp_model: Any, problem: Problem, rates: Rates) -> _Model:
-    cores, ratio = problem.num_cores, problem.trained_per_step
-    per_step = 1.0 / rates.actor_steps_per_s + rates.buffer_s_per_step  # core seconds beside the learner's
-    most = max(rates.learner(c) * (cores // c) for c in problem.learner_core_choices())
-    most = min(most, ratio * cores / per_step)  # both ends bounded, so that no product leaves 64 bits
-    unit = 10.0 ** (floor(log10(most)) - _DIGITS)  # a power of ten keeps round rates exact
-    model = cp_model.CpModel()
-    throughput = model.new_int_var(0, _ceil(most / unit), "T")
-    actors = _count(model, "N", problem.actors, cores)
-    with_cores = {}
-    for c in problem.learner_core_choices():
-        chosen, count = model.new_bool_var(f"c={c}"), model.new_int_var(0, cores // c, f"G with c={c}")
-        model.add(count == 0).only_enforce_if(chosen.negated())
-        with_cores[c] = (chosen, count)
-    model.add_exactly_one(chosen for chosen, _ in with_cores.values())
-    learners = _count(model, "G", problem.learners, cores)
-    model.add(learners == sum(count for _, count in with_cores.values()))
-    learner_cores = sum(c * count for c, (_, count) in with_cores.items())
-    model.add(learners <= actors)
-    model.add(learner_cores + actors <= cores)
-    if problem.pools:
-        _limit_hosts(model, problem, actors, with_cores)
-    _limit_throughput(model, problem, rates, unit, throughput, learners, actors, with_cores)
-    step = unit / ratio  # environment steps per second that one unit of T needs
-    work = _ceil(_CORE * step * per_step)
-    fixed = _ceil(_CORE * problem.fixed_light)
-    model.add(work * throughput + fixed <= floor(_CORE * problem.host.capacity) - _CORE * learner_cores)
-    if problem.least is not None:
-        model.add(learners >= problem.least.learners)
-        model.add(actors >= problem.least.actors)
-    if problem.most is not None:
-        model.add(learners <= problem.most.learners)
-        model.add(actors <= problem.most.actors)
-    memory, room = problem.memory, problem.usable_memory
-    model.add(memory.learner * learners + memory.actor * actors <= room - memory.once)
-    return _Model(model, learners, actors, learner_cores + actors, throughput, with_cores)
-
-
-def _limit_hosts(model: Any, problem: Problem, actors: Any, with_cores: dict[int, tuple[Any, Any]]) -> None:
-    """Several hosts: a learner is inside one of them, and learners that share hosts with actors take their cores."""
-    model.add(actors <= problem.cores_for_actors)
-    for c, (chosen, count) in with_cores.items():
-        model.add(count <= problem.learner_room(c))
-        room = problem.cores_for_actors + c * problem.only_for_learners(c)
-        model.add(actors + c * count <= room).only_enforce_if(chosen)
-        model.add(actors <= problem.cores_for_actors - c * problem.beside_actors(c)).only_enforce_if(chosen)
-
-
-def _limit_throughput(
-    model: Any,
-    problem: Problem,
-    rates: Rates,
-    unit: float,
-    throughput: Any,
-    learners: Any,
-    actors: Any,
-    with_cores: dict[int, tuple[Any, Any]],
-) -> None:
-    enough = 10 ** (_DIGITS + 2)  # above any throughput: a larger coefficient would only risk an overflow
-    trained = sum(min(enough, round(rates.learner(c) / unit)) * count for c, (_, count) in with_cores.items())
-    model.add(throughput <= trained)
-    made = min(enough, round(problem.trained_per_step * rates.actor_steps_per_s / unit))
-    model.add(throughput <= made * actors)
-    if rates.buffer_s_per_step > 0:
-        taken = min(enough, round(problem.trained_per_step / rates.buffer_s_per_step / unit))
-        model.add(throughput <= taken * learners)
-
-
-def _count(model: Any, name: str, fixed: int | None, most: int) -> Any:
-    return model.new_int_var(fixed or 1, fixed or most, name)
-
-
-def _ceil(value: float) -> int:
-    return -floor(-value)
-
-
-def _solver(cp_model: Any) -> Any:
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 1
-    solver.parameters.max_deterministic_time = _TIME_LIMIT
-    return solver
-
-
-def _extract(made: _Model, solver: Any) -> Choice:
-    cores = next(c for c, (chosen, _) in made.with_cores.items() if solver.value(chosen))
-    return Choice(learners=solver.value(made.learners), learner_cores=cores, actors=solver.value(made.actors))
+def _better_of(one: Found | None, other: Found, *, upwards: bool) -> Found:
+    """The better value and the tighter bound of two attempts at the same goal."""
+    if one is None:
+        return other
+    better, tighter = (max, min) if upwards else (min, max)
+    chosen = one if one.value == better(one.value, other.value) else other
+    return chosen._replace(bound=tighter(one.bound, other.bound))
