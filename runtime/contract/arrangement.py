@@ -14,7 +14,6 @@ from runtime.contract.drafting import NoRoomError
 from runtime.contract.fitting import ArrangementError, is_possible, unfit
 from runtime.contract.predicting import predicted
 from runtime.contract.shape import Shape
-from runtime.contract.spreading import spread
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ __all__ = [
     "rearrange",
     "regroup",
     "settle",
-    "spread",
 ]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from runtime.contract.arrangement import least_actors, spread
+from runtime.contract.arrangement import least_actors
 from runtime.contract.envspec import EnvSpec
 from runtime.contract.plan import Fingerprints, HostPlan, Plan
 from runtime.contract.shape import Shape
 from runtime.contract.sizes import resolve_sizes
 from runtime.contract.states import Role
 from support.plans import make_job
+from support.spreading import spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

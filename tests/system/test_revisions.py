@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from runtime.components import queue_buffer
-from runtime.contract.arrangement import rearrange, settle, spread
+from runtime.contract.arrangement import rearrange, settle
 from runtime.contract.shape import Shape
 from runtime.contract.sizes import resolve_sizes
 from runtime.contract.states import Role
@@ -20,6 +20,7 @@ from runtime.wiring import block_of
 from support.arranged import ENV, nodes, plan_over
 from support.changing import Changing
 from support.plans import make_job
+from support.spreading import spread
 
 SHAPES = ("L1A2", "L2A4", "L1A4", "L3A6", "L2A3", "L1A1")
 LEARN: dict[str, dict[str, Any]] = {

@@ -1,8 +1,8 @@
-"""The first placement of a run over many hosts. Pure."""
+"""A first placement over many nodes for tests of how plans change: by the rules of a change, not the planner's."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runtime.contract.arranging import Arranging, check_actors
 from runtime.contract.drafting import NoRoomError
@@ -15,24 +15,11 @@ if TYPE_CHECKING:
     from runtime.contract.shape import Shape
 
 
-class LightCharges(Protocol):
-    """Shares of a core that the light components are charged."""
-
-    @property
-    def buffer(self) -> float: ...
-
-    @property
-    def evaluator(self) -> float: ...
-
-
 def spread(
     job: Job,
     sizes: Sizes,
     shape: Shape,
     hosts: tuple[HostPlan, ...],
-    *,
-    learner_threads: int = 1,
-    charges: LightCharges | None = None,
 ) -> tuple[Placement, ...]:
     """A first placement over many hosts, in the order learners, buffers, actors, evaluator.
 
@@ -41,9 +28,6 @@ def spread(
 
     def placed(wanted: Shape) -> tuple[Placement, ...]:
         change = Arranging(job, sizes, hosts)
-        change.threads = learner_threads
-        if charges is not None:
-            change.light = {Role.BUFFER: charges.buffer, Role.EVALUATOR: charges.evaluator}
         check_actors(wanted.actors, wanted.learners, change.least, sizes)
         for group in range(wanted.learners):
             change.add_learner(group, None, first=hosts[0].name if group == 0 else None)
