@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SPAN_S = 20.0
 LEAST_SPAN_S = 8.0  #: of which numbers are believed
 _BUSY_ENOUGH = 0.3  #: a learner that is idle most of the time tells little of how fast it could be
+_WAITS_BELOW = 0.9  #: busy share of actors that wait for room
 _COUNTED = {Role.ACTOR: "env_steps", Role.LEARNER: "samples_trained"}
 
 
@@ -153,7 +154,10 @@ class Observed:
         if not known:
             return None if prior is None else prior.learner
         cores = known[0][0].threads
-        pace = sum(trace.per_s / min(1.0, trace.gauges["busy_share"]) for _, trace in known) / len(known)
+        held = all(self._learner_is_the_limit(p.group) for p, _ in known)
+        # Between two batches even the slowest learner waits a moment for its buffer: where it is the limit, what it
+        # reaches is its rate, and not what it would reach without that moment.
+        pace = sum(t.per_s / (1.0 if held else min(1.0, t.gauges["busy_share"])) for _, t in known) / len(known)
         trained = sum(trace.per_s for _, trace in known)
         cpu_s = sum(trace.cores for _, trace in known) / trained if trained > 0 else 0.0
         if pace <= 0 or cpu_s <= 0:
@@ -162,7 +166,7 @@ class Observed:
             return (LearnerSpeed(cores=cores, samples_per_s=pace, cpu_s_per_sample=cpu_s),)
         before = prior.learner_on(cores)
         slower = cpu_s / before.cpu_s_per_sample if before.cpu_s_per_sample > 0 else 1.0
-        faster = 1.0 / slower if shared and slower > 0 else pace / before.samples_per_s
+        faster = pace / before.samples_per_s if held and not shared else 1.0 / slower
         return tuple(
             LearnerSpeed(
                 cores=speed.cores,
@@ -171,6 +175,16 @@ class Observed:
             )
             for speed in prior.learner
         )
+
+    def _learner_is_the_limit(self, group: int) -> bool:
+        """Whether the actors of a group wait for room."""
+        shares = [
+            trace.gauges["busy_share"]
+            for p in self._placed.values()
+            if p.role is Role.ACTOR and p.group == group and (trace := self._traces.get(p.name)) is not None
+            if "busy_share" in trace.gauges
+        ]
+        return bool(shares) and sum(shares) / len(shares) < _WAITS_BELOW
 
     def _receiving(self, host: str, prior: HostRates | None) -> tuple[float, float]:
         """(wall seconds, core seconds) of a buffer for each step."""

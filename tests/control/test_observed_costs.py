@@ -34,14 +34,14 @@ class Played:
 
     def work(
         self, seconds: float, *, steps_per_s: float, t_sp_s: float, actor_cores: float, learner_cores: float,
-        learner_busy: float, buffer_cores: float = 0.0, t_rv_s: float = 0.0,
+        learner_busy: float, buffer_cores: float = 0.0, t_rv_s: float = 0.0, actor_busy: float = 1.0,
     ) -> None:  # fmt: skip
         """So many steps per second of each actor; all of them are trained on."""
         actors = len(self.plan.of_role(Role.ACTOR))
         pace = {Role.ACTOR: steps_per_s, Role.LEARNER: steps_per_s * actors, Role.BUFFER: 0.0}
         cores = {Role.ACTOR: actor_cores, Role.LEARNER: learner_cores, Role.BUFFER: buffer_cores}
         gauges = {
-            Role.ACTOR: {"t_sp_s": t_sp_s},
+            Role.ACTOR: {"t_sp_s": t_sp_s, "busy_share": actor_busy},
             Role.LEARNER: {"busy_share": learner_busy},
             Role.BUFFER: {"t_rv_s": t_rv_s},
         }
@@ -82,6 +82,13 @@ def test_a_learner_that_is_idle_most_of_the_time_tells_nothing():
     run = Played(planned(host_rates(learner=300.0)))
     run.work(30, steps_per_s=1.0, t_sp_s=1.0, actor_cores=0.1, learner_cores=0.02, learner_busy=0.01)
     assert run.observed.rates()["tj1"].learner[0].samples_per_s == 300.0
+
+
+def test_a_learner_that_its_actors_wait_for_reaches_its_rate_though_it_waits_for_batches_at_times():
+    run = Played(planned(host_rates(learner=300.0)))
+    work = {"steps_per_s": 100.0, "t_sp_s": 1.0, "actor_cores": 0.2, "learner_cores": 0.8, "learner_busy": 0.8}
+    run.work(30, actor_busy=0.4, **work)
+    assert run.observed.rates()["tj1"].learner[0].samples_per_s == pytest.approx(200.0, rel=0.02)
 
 
 def test_where_cores_are_shared_the_wait_for_them_is_not_taken_for_a_slow_step():

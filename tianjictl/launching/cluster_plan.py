@@ -15,6 +15,7 @@ from tianjictl.hosts.local import LOCALHOST
 from tianjictl.launching.local_plan import refuse_what_looks_frozen, with_counts
 from tianjictl.planning.build import make_plan
 from tianjictl.planning.stating import node_of, smoothed, state
+from tianjictl.profiling.calibration import calibrated, recent_views
 from tianjictl.profiling.known_links import known_mb_per_s
 from tianjictl.profiling.local import measured_sizes
 from tianjictl.profiling.networks import choose_networks
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from runtime.contract.rates import HostRates
     from tianjictl.hosts.types import Host, Inventory
     from tianjictl.planning.node import Node
+    from tianjictl.planning.problem import Problem
+    from tianjictl.planning.solution import Solution
     from tianjictl.profiling.remote_facts import NodeFacts
     from tianjictl.remote.base import Connection
 
@@ -75,13 +78,16 @@ def plan_for(
     head: str | None = None,
     progress: Callable[[str], None] = lambda _line: None,
     seen: Callable[[Sequence[NodeFacts]], None] = lambda _nodes: None,
+    decided: Callable[[Problem, Solution], None] = lambda _problem, _solution: None,
 ) -> Plan:
     """Plan `job` over the hosts of `connections`, which are those of the inventory that may be used.
 
-    The first host of the plan is the head. `seen` is told what was found before anything is planned with it. Raises
-    Infeasible if no placement exists, Unreachable if a host cannot be looked at, and UsageProblem if two names are one
-    machine, a host has no address in its network, the environment cannot be made, or the job's sizes contradict each
-    other.
+    The first host of the plan is the head. `seen` is told what was found before anything is planned with it, `decided`
+    what an explanation needs.
+
+    Raises Infeasible if no placement exists, Unreachable if a host cannot be looked at, and UsageProblem if two names
+    are one machine, a host has no address in its network, the environment cannot be made, or the job's sizes
+    contradict each other.
     """
     job = with_counts(job, shape, oversubscribe=oversubscribe)
     hosts = [host for host in inventory.hosts if host.name in connections]
@@ -92,23 +98,34 @@ def plan_for(
             progress(f"looking at {len(ordered)} host{'' if len(ordered) == 1 else 's'}")
             nodes = look_at(ordered, connections)
             seen(nodes)
-            return plan_of(nodes, job, probe.spec(progress), profile_path=profile_path)
+            return plan_of(nodes, job, probe.spec(progress), profile_path=profile_path, decided=decided)
     except SizesError as error:
         raise UsageProblem(error.message, hint=error.hint) from error
 
 
-def plan_of(nodes: Sequence[NodeFacts], job: Job, env: EnvSpec, *, profile_path: Path | None = None) -> Plan:
+def plan_of(
+    nodes: Sequence[NodeFacts],
+    job: Job,
+    env: EnvSpec,
+    *,
+    profile_path: Path | None = None,
+    decided: Callable[[Problem, Solution], None] = lambda _problem, _solution: None,
+) -> Plan:
     """The plan over hosts that have been looked at, the head first; raises as `plan_for` does, and SizesError."""
     networks, notes = choose_networks(nodes, nodes[0].host.name)
     rates = known_rates(nodes, job, env, profile_path)
     prints = Fingerprints(job=job_digest(job), inventory=nodes_digest(nodes, networks), profile=rates.digest)
     stated = [host_plan(node, networks[node.host.name]) for node in nodes]
-    known = {name: host_rates(report) for name, report in rates.reports.items()}
+    keys = {node.host.name: profile_key(node.facts, job, measured_sizes(job, env)) for node in nodes if rates.reports}
+    profiled = {name: host_rates(report) for name, report in rates.reports.items()}
+    learnt = calibrated(profiled, keys, rates.measured_at, recent_views() if rates.measured_at else ())
+    known = learnt.rates
     speeds = known_mb_per_s(nodes, networks, profile_path) if len(nodes) > 1 else {}
     problem = state(job, env, _as_planned(nodes, stated, known, speeds))
-    keys = {node.host.name: profile_key(node.facts, job, measured_sizes(job, env)) for node in nodes if known}
-    told = (*notes, *rates.notes)
-    plan = make_plan(problem, job, env, prints, hosts=stated, rates=known, profile_keys=keys, notes=told)
+    told = (*notes, *rates.notes, *learnt.notes)
+    plan = make_plan(
+        problem, job, env, prints, hosts=stated, rates=known, profile_keys=keys, notes=told, decided=decided
+    )
     refuse_what_looks_frozen(plan)
     return plan
 

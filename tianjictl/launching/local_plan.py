@@ -15,6 +15,7 @@ from tianjictl.planning.decide import is_open
 from tianjictl.planning.infeasible import refuse_what_cannot_fit
 from tianjictl.planning.stating import node_of, state
 from tianjictl.profiling import store
+from tianjictl.profiling.calibration import Calibrated, calibrated, recent_views
 from tianjictl.profiling.local import local_facts, measured_profile, measured_sizes
 from tianjictl.profiling.probing import EnvProbe
 from tianjictl.profiling.profile import HostProfile, inventory_digest, job_digest, profile_key
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from runtime.contract.job import Job
     from runtime.contract.measurement import MeasureProgress
     from runtime.contract.plan import Plan
+    from tianjictl.planning.problem import Problem
+    from tianjictl.planning.solution import Solution
     from tianjictl.profiling.facts.host import HostFacts
     from tianjictl.profiling.profile import ClusterProfile
 
@@ -40,8 +43,10 @@ def plan_for_this_machine(
     profile_path: Path | None = None,
     progress: Callable[[str], None] = lambda _line: None,
     seen: Callable[[HostFacts], None] = lambda _facts: None,
+    decided: Callable[[Problem, Solution], None] = lambda _problem, _solution: None,
 ) -> Plan:
-    """Plan `job` on the local host. `seen` is told what was found before anything is planned with it.
+    """Plan `job` on the local host. `seen` is told what was found before anything is planned with it, `decided` what
+    an explanation needs.
 
     `shape` (`L2A8`) overrides the job's counts, `oversubscribe` lets components share cores, `profile_path` names a
     saved profile instead of the cached one. Where a number is `auto`, more than one shape fits and nothing was
@@ -55,12 +60,19 @@ def plan_for_this_machine(
         with EnvProbe(job.env) as probe:
             facts = local_facts()
             seen(facts)
-            return _plan(job, probe.spec(progress), facts, profile_path, progress)
+            return _plan(job, probe.spec(progress), facts, profile_path, progress, decided)
     except SizesError as error:
         raise UsageProblem(error.message, hint=error.hint) from error
 
 
-def _plan(job: Job, env: EnvSpec, facts: HostFacts, profile_path: Path | None, progress: Callable[[str], None]) -> Plan:
+def _plan(
+    job: Job,
+    env: EnvSpec,
+    facts: HostFacts,
+    profile_path: Path | None,
+    progress: Callable[[str], None],
+    decided: Callable[[Problem, Solution], None],
+) -> Plan:
     problem = state(job, env, [node_of(facts)])
     refuse_what_cannot_fit(problem)  # before anything is measured
     profile = _known_profile(job, env, facts, profile_path)
@@ -68,14 +80,18 @@ def _plan(job: Job, env: EnvSpec, facts: HostFacts, profile_path: Path | None, p
         progress("nothing measured yet for this job on this machine: measuring first")
         profile = measured_profile(job, env, facts, progress=lambda step: progress(progress_line(step)))
     host = _host_of(profile, facts)
-    keys = {}
-    if host is not None and host.measured is not None:
-        problem = state(job, env, [node_of(facts, host_rates(host.measured))])
+    keys: dict[str, str] = {}
+    learnt = Calibrated({})
+    if profile is not None and host is not None and host.measured is not None:
         keys = {facts.name: profile_key(facts, job, measured_sizes(job, env))}
+        measured_at = {facts.name: profile.created_at}
+        views = () if profile_path is not None else recent_views()
+        learnt = calibrated({facts.name: host_rates(host.measured)}, keys, measured_at, views)
+        problem = state(job, env, [node_of(facts, learnt.rates[facts.name])])
     prints = Fingerprints(
         job=job_digest(job), inventory=inventory_digest(facts), profile=None if profile is None else profile.digest
     )
-    plan = make_plan(problem, job, env, prints, profile_keys=keys)
+    plan = make_plan(problem, job, env, prints, profile_keys=keys, notes=learnt.notes, decided=decided)
     refuse_what_looks_frozen(plan)
     return plan
 

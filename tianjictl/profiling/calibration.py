@@ -36,10 +36,11 @@ def calibrated(
 ) -> Calibrated:
     """`profiled` rates, replaced where a run of the same kind on the same host has measured them since.
 
-    `keys`: of each host's profile, `measured_at`: when it was made. `views`: of runs, the newest first.
+    `keys`: of each host's profile, `measured_at`: when it was made; a host without one is taken to be like another and
+    keeps those rates. `views`: of runs, the newest first.
     """
     rates, notes = dict(profiled), []
-    wanted = {key: host for host, key in keys.items() if host in profiled}
+    wanted = {key: host for host, key in keys.items() if host in measured_at}
     for view in views:
         for costs in view.costs:
             host = wanted.get(costs.profile_key or "")
