@@ -18,7 +18,6 @@ from tianjictl.errors import Infeasible
 from tianjictl.planning.build import make_plan, plan_bytes
 from tianjictl.planning.check import check
 from tianjictl.planning.decide import solve
-from tianjictl.planning.explain import critical_path
 from tianjictl.planning.problem import Problem
 from tianjictl.planning.stating import state
 
@@ -223,16 +222,6 @@ def test_taking_turns_adds_up_the_times() -> None:
     predicted = planned(p, training={"dependencies": "strict"}).predicted
     assert predicted.samples_per_s == pytest.approx(5_000, rel=0.05)
     assert predicted.bottleneck == "turns"
-
-
-def test_the_receiver_is_named_when_it_is_the_critical_path() -> None:
-    r = rates(actor=50_000.0, learner=1e6, buffer_s=1 / 60_000)
-    plan = planned(one(16, rates=r, learners=1, actors=8, learner_cores=1))
-    assert plan.predicted.bottleneck == "receiver"
-    path = critical_path(plan)
-    assert not path.hidden
-    assert path.round_s == pytest.approx(8 * plan.sizes.fragment_samples / 60_000)
-    assert any("the receiver is the critical path" in line for line in plan.predicted.explanation)
 
 
 def test_a_plan_carries_the_rates_that_it_was_made_from_and_what_limits_its_host() -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tianjictl.cli.job_input import Wanted
     from tianjictl.errors import Infeasible
     from tianjictl.hosts.types import Inventory as Hosts
+    from tianjictl.planning.problem import Problem
+    from tianjictl.planning.solution import Solution
 
 JobFile = Annotated[
     Path | None, typer.Argument(metavar="[JOB]", help="Job file; may be left out with --env and --algo.")
@@ -63,6 +65,7 @@ def plan(
     from tianjictl.cli.plan_answer import Answer
     from tianjictl.errors import Infeasible
     from tianjictl.hosts.reader import load
+    from tianjictl.planning.explain import explain as explained
 
     saved = None if profile is None else Path(profile)
     wanted = Wanted(job, env, algo, tuple(overrides or ()), shape, oversubscribe, saved)
@@ -80,7 +83,7 @@ def plan(
         plan=made.plan,
         wanted=wanted,
         hosts=hosts,
-        explain=explain,
+        why=explained(made.problem, made.solution, made.plan) if explain else None,
         run=run,
         difference=None if run is None else difference_from(run, made.plan),
     )
@@ -94,9 +97,11 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, and hwloc's number of every core by host if they were wanted."""
+    """A plan, what it was decided from, and hwloc's number of every core by host if they were wanted."""
 
     plan: Plan
+    problem: Problem
+    solution: Solution
     cores: dict[str, dict[int, int]]
 
 
@@ -131,11 +136,16 @@ def _planned(hosts: Hosts, job: Job, wanted: Wanted, *, want_cores: bool) -> Pla
     from tianjictl.launching.cluster_plan import is_this_machine, plan_for
     from tianjictl.planning.mpi_files import hwloc_cores
 
+    decided: list[tuple[Problem, Solution]] = []
+
+    def keep(problem: Problem, solution: Solution) -> None:
+        decided.append((problem, solution))
+
     if is_this_machine(hosts):
         from tianjictl.launching.local_plan import plan_for_this_machine
         from tianjictl.profiling.local import local_facts
 
-        made = plan_for_this_machine(job, shape=wanted.shape, profile_path=wanted.profile, progress=note)
+        made = plan_for_this_machine(job, shape=wanted.shape, profile_path=wanted.profile, progress=note, decided=keep)
         facts = [local_facts()] if want_cores else []
     else:
         from tianjictl.launching.fleet import Fleet, of_all
@@ -151,11 +161,12 @@ def _planned(hosts: Hosts, job: Job, wanted: Wanted, *, want_cores: bool) -> Pla
                 shape=wanted.shape,
                 profile_path=wanted.profile,
                 progress=note,
+                decided=keep,
             )
             facts = [node.facts for node in look_at(hosts.hosts, fleet.connections)] if want_cores else []
     known = {fact.name: hwloc_cores(fact.cpu) for fact in facts}
     numbers = {name: found for name, found in known.items() if found is not None}
-    return Planned(made, numbers)
+    return Planned(made, *decided[-1], cores=numbers)
 
 
 def _files(

@@ -9,7 +9,7 @@ from runtime.contract.predicting import predicted
 from runtime.contract.sizes import resolve_sizes
 from runtime.contract.states import Role
 from tianjictl.planning.decide import solve
-from tianjictl.planning.explain import explain
+from tianjictl.planning.explain import brief
 from tianjictl.planning.infeasible import infeasible
 from tianjictl.planning.links import links_of
 from tianjictl.planning.pinning import in_order
@@ -17,13 +17,14 @@ from tianjictl.planning.placement import place
 from tianjictl.planning.stating import with_buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
     from runtime.contract.plan import Fingerprints
     from runtime.contract.rates import HostRates
     from tianjictl.planning.problem import Problem
+    from tianjictl.planning.solution import Solution
 
 _NEARLY_FULL = 0.7  #: of what a network carries; from here on it is said
 
@@ -38,15 +39,17 @@ def make_plan(
     rates: Mapping[str, HostRates] | None = None,
     profile_keys: Mapping[str, str] | None = None,
     notes: tuple[str, ...] = (),
+    decided: Callable[[Problem, Solution], None] = lambda _problem, _solution: None,
 ) -> Plan:
     """Decide, place and predict; raises Infeasible, or SizesError where the job's sizes contradict each other.
 
     `hosts`: what is known of the nodes before anything is placed there. `rates`: of each host as measured, where the
-    problem's are smoothed; `profile_keys`: where those are kept.
+    problem's are smoothed; `profile_keys`: where those are kept. `decided` is told what an explanation needs.
     """
     solution = solve(problem)
     if solution is None:
         raise infeasible(problem)
+    decided(problem, solution)
     placed = place(problem, solution)
     known = {node.name: node.rates for node in problem.nodes if node.rates is not None} if rates is None else rates
     plan = Plan(
@@ -63,7 +66,7 @@ def make_plan(
         solver=solution.proof,
     )
     plan = plan.model_copy(update={"predicted": predicted(plan)})
-    words = explain(problem, solution, plan)
+    words = brief(problem, solution, plan)
     return plan.model_copy(update={"predicted": predicted(plan, words), "notes": (*notes, *_notes(problem, plan))})
 
 

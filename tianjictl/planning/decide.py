@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tianjictl.planning.solution import Solution
 
 
-def solve(problem: Problem) -> Solution | None:
-    """The best counts for the problem; None where none fit.
+def solve(problem: Problem, *, effort: float = 1.0) -> Solution | None:
+    """The best counts for the problem; None where none fit. `effort`: of the time that it may take over many nodes.
 
     Cores are shared only where the request does not fit otherwise: a count left to choose never makes them shared.
     """
@@ -26,7 +26,7 @@ def solve(problem: Problem) -> Solution | None:
     else:
         from tianjictl.planning.search import solve_over
 
-        found = solve_over(problem)
+        found = solve_over(problem, effort)
     if found is not None and not problem.measured:
         return replace(found, proof=f"{found.proof} for usual rates (nothing measured)")
     return found

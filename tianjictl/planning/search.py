@@ -28,14 +28,15 @@ _TIME_LIMIT = 1.0  #: deterministic seconds for the throughput, and again for th
 _TIME_LIMIT_OF_MANY = 0.3  #: the same where nodes are many; a second of these is several of the clock
 
 
-def solve_over(problem: Problem) -> Solution | None:
+def solve_over(problem: Problem, effort: float = 1.0) -> Solution | None:
     """The best counts of every node; None where the solver finds none, and nobody else does."""
-    return _Search(problem).solution()
+    return _Search(problem, effort).solution()
 
 
 class _Search:
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, effort: float) -> None:
         self._problem = problem
+        self._time_limit = _TIME_LIMIT * effort
         self._recipes = recipes(problem)
         self._unit = max(recipe.bound for recipe in self._recipes) / UNITS
         self._few = len(problem.nodes) <= _FEW
