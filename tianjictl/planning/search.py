@@ -36,11 +36,11 @@ def solve_over(problem: Problem, effort: float = 1.0) -> Solution | None:
 class _Search:
     def __init__(self, problem: Problem, effort: float) -> None:
         self._problem = problem
-        self._time_limit = _TIME_LIMIT * effort
         self._recipes = recipes(problem)
         self._unit = max(recipe.bound for recipe in self._recipes) / UNITS
         self._few = len(problem.nodes) <= _FEW
-        self._budget = Budget(_TIME_LIMIT if self._few else _TIME_LIMIT_OF_MANY)
+        self._time_limit = effort * (_TIME_LIMIT if self._few else _TIME_LIMIT_OF_MANY)
+        self._budget = Budget(self._time_limit)
         cores = problem.num_cores + 1
         self._weights = Weights(crossing=cores * cores, cores=cores)
         self.best: tuple[Recipe, tuple[Counts, ...]] | None = None
@@ -149,7 +149,7 @@ class _Search:
     def _be_thrifty(self) -> None:
         """Of all that reaches as much: the least crossing, cores and learners, and the earliest nodes."""
         enough, best = self._enough(), None
-        self._budget = Budget(_TIME_LIMIT if self._few else _TIME_LIMIT_OF_MANY)
+        self._budget = Budget(self._time_limit)
         for recipe in sorted(self._recipes, key=lambda recipe: (recipe.each, recipe.learner_cores)):
             if self._units_of(recipe.bound) < enough or self._budget.spent:
                 continue
