@@ -52,13 +52,14 @@ def inherent_cause(case: Case) -> Named:
 
 
 def _gains(case: Case) -> tuple[float, float]:
-    """What a tenth more speed of the actors gives, and of the learners; of large plans only who has no slack."""
+    """What a tenth more speed of the actors gives, and of the learners; of large plans what the other has to spare."""
     if case.small:
         actors, learners = (partial(faster, factor=1.1) for faster in (faster_actors, faster_learners))
         return case.gain(case.with_rates(actors)), case.gain(case.with_rates(learners))
-    alone = case.expected.actors_alone, case.expected.learners_alone
-    slack = [case.gain(limit) for limit in alone]
-    return max(0.0, 0.1 - slack[0]), max(0.0, 0.1 - slack[1])
+    actors_slack = case.gain(case.expected.actors_alone)
+    learners_slack = case.gain(case.expected.learners_alone)
+    between = learners_slack - actors_slack
+    return min(0.1, max(0.0, between)), min(0.1, max(0.0, -between))
 
 
 def _cores(case: Case) -> Named:
