@@ -110,7 +110,7 @@ def compare(pair: Pair, *, warm_up: float, seconds: float, refresh: bool, preced
         if precedence:
             for component in json.loads(paths.view.read_bytes())["components"]:
                 _go_before_others(component["pid"])
-        seen, strangers = _watch(plan, paths, warm_up, seconds)
+        seen, strangers = watch(plan, paths, warm_up, seconds)
     finally:
         tianjictl("stop", run, "--yes", "--no-checkpoint")
     rates = [view["rates"] for view in seen]
@@ -137,7 +137,7 @@ def _predicted(plan: Plan, report: MeasureReport) -> tuple[float, float, str]:
     return expected.env_steps_per_s, expected.samples_per_s, expected.side
 
 
-def _watch(plan: Plan, paths: RunPaths, warm_up: float, seconds: float) -> tuple[list[dict], float]:
+def watch(plan: Plan, paths: RunPaths, warm_up: float, seconds: float) -> tuple[list[dict], float]:
     """The views of a run, one a second, and the share of the time that its learners waited for their cores."""
     time.sleep(warm_up)
     learners = {p.name for p in plan.of_role(Role.LEARNER)}
@@ -189,7 +189,7 @@ def main() -> int:
             )
             outcomes.append(outcome)
             if not options.json:
-                _print(outcome)
+                print_outcome(outcome)
     worst = max(outcomes, key=lambda outcome: outcome.off)
     if options.json:
         print(json.dumps([asdict(outcome) | {"off": outcome.off} for outcome in outcomes], indent=1))
@@ -198,7 +198,7 @@ def main() -> int:
     return 0 if worst.off <= options.bar else 1
 
 
-def _print(outcome: Outcome) -> None:
+def print_outcome(outcome: Outcome) -> None:
     steps, samples = outcome.ratios
     busy = " ".join(f"{name}={share}" for name, share in outcome.busy.items())
     print(outcome.pair)

@@ -1,0 +1,150 @@
+"""Do predictions come true over four hosts, and is the plan's shape the fastest of all that fit? Pretend hosts; root.
+
+Hosts are namespaces of this machine, each with real sshd, network and PID table, and with one CPU: cn01 and cn03 have
+the first, cn02 and cn04 the second. So two hosts share a CPU without knowing of each other, as two users of one
+machine do; jobs are chosen so that what they leave of it is enough.
+
+    python benchmarks/prediction_over_hosts.py [--seconds 60] [--warm-up 10] [--bar 0.15] [--pairs 0,1] [--fastest]
+
+`--fastest`: for each job every shape that fits is run, and the plan's own choice must not be slower than the best by
+more than `--noise`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from prediction import PLAYBOOKS, Outcome, Pair, print_outcome, tianjictl, watch
+
+from runtime.contract.paths import RunPaths
+from runtime.contract.plan import Plan
+from support.pretend_hosts import PretendHosts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SLOW_ENV = ("env.delay_us=20000",)
+SLOW_LEARNER = ("algorithm.network.hidden=[512,512]", "env.delay_us=20000")
+PAIRS = (
+    Pair("cartpole-ppo", "L1A3", SLOW_ENV),
+    Pair("cartpole-ppo", "L2A2", SLOW_ENV),
+    Pair("cartpole-dqn", "L1A3", SLOW_ENV),
+    Pair("cartpole-ppo", "L1A3", SLOW_LEARNER),
+    Pair("cartpole-ppo", "L2A2", SLOW_LEARNER),
+)
+JOBS = (Pair("cartpole-ppo", "", SLOW_ENV), Pair("cartpole-ppo", "", SLOW_LEARNER))
+SHAPES = ("L1A1", "L1A2", "L1A3", "L2A2")  #: all that four cores hold
+
+
+class Hosts:
+    """Four pretend hosts with a CPU each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.hosts = PretendHosts(folder)
+        self.hosts.up(4)
+        cpus = sorted(os.sched_getaffinity(0))
+        for number in range(4):
+            for pid in self.hosts.pids(number):
+                os.sched_setaffinity(pid, {cpus[number % len(cpus)]})
+        self.inventory = str(self.hosts.inventory(folder / "hosts.yaml"))
+
+    def options(self, pair: Pair) -> list[str]:
+        free = ["distributed.learners=auto", "distributed.actors=auto"]
+        settings = ["training.stop.reward=null", "training.stop.wall_time=1h", *free, *pair.settings]
+        return ["-i", self.inventory, *(word for setting in settings for word in ("--set", setting))]
+
+    def plan(self, pair: Pair, file: Path) -> Plan:
+        """Its shape, or the planner's choice."""
+        job = str(PLAYBOOKS / f"{pair.job}.yaml")
+        shape = ["--shape", pair.shape] if pair.shape else []
+        tianjictl("plan", job, *self.options(pair), *shape, "-o", str(file))
+        return Plan.model_validate_json(file.read_bytes())
+
+    def run(self, pair: Pair, *, warm_up: float, seconds: float) -> Outcome:
+        """Predict and run."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "plan.json"
+            plan = self.plan(pair, file)
+            run = json.loads(tianjictl("launch", str(file), "-i", self.inventory, "-d", "--json"))["data"]["run_id"]
+        head = next(number for number in range(4) if self.hosts.name(number) == plan.head)
+        try:
+            paths = RunPaths(self.hosts.workdir(head) / "nodes" / plan.head / run)
+            seen, _ = watch(plan.model_copy(update={"placements": ()}), paths, warm_up, seconds)
+        finally:
+            tianjictl("stop", run, "--yes", "--no-checkpoint")
+        rates = [view["rates"] for view in seen]
+        expected = plan.predicted
+        assert expected.env_steps_per_s is not None and expected.samples_per_s is not None
+        return Outcome(
+            str(pair) if pair.shape else f"{pair} {plan.shape}, the plan's choice",
+            expected.env_steps_per_s,
+            statistics.median(rate["env_steps_per_s"] for rate in rates),
+            expected.samples_per_s,
+            statistics.median(rate["samples_per_s"] for rate in rates),
+            str(expected.bottleneck),
+            0.0,
+            {c["name"]: round(c["gauges"].get("busy_share", 0.0), 2) for c in seen[-1]["components"]},
+        )
+
+
+def fastest(hosts: Hosts, job: Pair, *, warm_up: float, seconds: float, noise: float) -> bool:
+    """Whether no shape that fits is faster than the planner's choice by more than the noise."""
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = hosts.plan(job, Path(folder) / "plan.json").shape
+    measured = {}
+    for shape in SHAPES:
+        outcome = hosts.run(Pair(job.job, shape, job.settings), warm_up=warm_up, seconds=seconds)
+        measured[shape] = outcome.measured_samples
+        print_outcome(outcome)
+    best = max(measured, key=lambda shape: measured[shape])
+    ratio = measured[chosen] / measured[best]
+    print(f"{job}: the plan's choice is {chosen}, the fastest is {best}; {ratio:.2f} of it", flush=True)
+    return ratio >= 1.0 - noise
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Compare, print, and say by the exit status whether the bars hold."""
+    parser = argparse.ArgumentParser(description="predicted against measured throughput over four pretend hosts")
+    parser.add_argument("--pairs", help="numbers of pairs, with commas; all without it, none with --pairs -")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--warm-up", type=float, default=10.0)
+    parser.add_argument("--bar", type=float, default=0.15)
+    parser.add_argument("--noise", type=float, default=0.05)
+    parser.add_argument("--fastest", action="store_true", help="also run every shape that fits")
+    options = parser.parse_args(words)
+    numbers = [] if options.pairs == "-" else options.pairs.split(",") if options.pairs else range(len(PAIRS))
+    wanted = [PAIRS[int(number)] for number in numbers]
+    held = True
+    with tempfile.TemporaryDirectory(prefix="prediction-") as folder:
+        os.environ["TIANJICTL_HOME"] = str(Path(folder) / "state")
+        hosts = Hosts(Path(folder))
+        try:
+            for settings in sorted(
+                {(pair.job, pair.settings) for pair in (*wanted, *(JOBS if options.fastest else ()))}
+            ):
+                pair = Pair(settings[0], "", settings[1])
+                tianjictl("profile", str(PLAYBOOKS / f"{pair.job}.yaml"), *hosts.options(pair), "--json")
+            for pair in wanted:
+                outcome = hosts.run(pair, warm_up=options.warm_up, seconds=options.seconds)
+                print_outcome(outcome)
+                held = held and outcome.off <= options.bar
+            for job in JOBS if options.fastest else ():
+                timing = {"warm_up": options.warm_up, "seconds": options.seconds}
+                held = fastest(hosts, job, noise=options.noise, **timing) and held
+        finally:
+            hosts.hosts.close()
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
