@@ -18,6 +18,7 @@ from runtime.assembly import Assembly
 from runtime.components.driver import Driver, report_exit
 from runtime.contract.plan import Plan
 from runtime.contract.states import PHASES, Phase
+from runtime.control.subnormals import flush_subnormals
 
 if TYPE_CHECKING:
     from runtime.contract.paths import RunPaths
@@ -99,6 +100,7 @@ def _settle(placement: Placement) -> None:
     if cores:
         os.sched_setaffinity(0, cores)
     threadpool_limits(placement.threads)
+    flush_subnormals()
     if "torch" in sys.modules:
         import torch
 
