@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import pty
@@ -81,12 +82,14 @@ class Terminal:
         )  # fmt: skip
         os.close(theirs)
         self.text = ""
+        # A letter of several bytes may come in two pieces.
+        self._letters = codecs.getincrementaldecoder("utf-8")()
 
     def until(self, words: str, timeout_s: float = 10.0) -> str:
         deadline = time.monotonic() + timeout_s
         while words not in self.text and time.monotonic() < deadline:
             try:
-                self.text += os.read(self.screen, 65536).decode()
+                self.text += self._letters.decode(os.read(self.screen, 65536))
             except OSError:  # the other end is closed
                 break
         assert words in self.text, self.text
@@ -95,7 +98,7 @@ class Terminal:
     def rest(self) -> str:
         while True:
             try:
-                self.text += os.read(self.screen, 65536).decode()
+                self.text += self._letters.decode(os.read(self.screen, 65536))
             except OSError:  # the other end is closed
                 return self.text
 

@@ -187,7 +187,7 @@ def shell(program: Path, place: Path) -> Iterator[Callable[[str, str], str]]:  #
         while not re.search(until, seen):
             ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"not seen within {within_s:g} s: {until!r} in {seen!r}"
-            seen += os.read(terminal, 4096).decode()
+            seen += os.read(terminal, 4096).decode(errors="replace")
         return seen
 
     def type_(text: str, until: str) -> str:
