@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from typing import TYPE_CHECKING
 
+from runtime.contract.waiting import wait_readable
 from runtime.control import fork_protocol as fork
 from runtime.courier.environment import mpi_environment
 
@@ -50,7 +50,7 @@ class ForkedCourier:
 
     def poll(self) -> int | None:
         """Its exit code, or minus the signal; None while it runs."""
-        if self._status is None and self._pidfd is not None and select.select([self._pidfd], [], [], 0)[0]:
+        if self._status is None and self._pidfd is not None and wait_readable(self._pidfd, 0.0):
             now = time.monotonic()
             self._ended_at = self._ended_at or now
             if now - self._ended_at > _UNTOLD_S:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import select
 import signal
 import subprocess
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from runtime.contract.waiting import wait_writable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +69,7 @@ class Piped:
             return
         end = time.monotonic() + self._close_within_s
         while self._pipe is not None and self._waiting and (left := end - time.monotonic()) > 0:
-            select.select((), (self._pipe,), (), left)
+            wait_writable(self._pipe, left)
             self._push(self._pipe)
         if self._pipe is not None:
             os.close(self._pipe)

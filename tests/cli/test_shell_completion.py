@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import re
-import select
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.states import RunState
+from runtime.contract.waiting import wait_readable
 
 Complete = Callable[..., list[str]]
 
@@ -185,8 +185,10 @@ def shell(program: Path, place: Path) -> Iterator[Callable[[str, str], str]]:  #
     def show(until: str, within_s: float = 20.0) -> str:
         seen, deadline = "", time.monotonic() + within_s
         while not re.search(until, seen):
-            ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"not seen within {within_s:g} s: {until!r} in {seen!r}"
+            left = max(0.0, deadline - time.monotonic())
+            assert wait_readable(terminal, left), f"not seen within {within_s:g} s: {until!r} in {seen!r}"
+                f"not seen within {within_s:g} s: {until!r} in {seen!r}"
+            )
             seen += os.read(terminal, 4096).decode(errors="replace")
         return seen
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import select
 import signal
 import struct
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.contract.waiting import wait_readable
 from support.running import ENDLESS, LiveRun
 
 JOB = Path(__file__).resolve().parents[2] / "playbooks" / "train" / "cartpole-ppo.yaml"
@@ -61,7 +61,7 @@ class Terminal:
         deadline = time.monotonic() + within_s
         while not met(self.text):
             assert time.monotonic() < deadline, self.text[-3000:]
-            if select.select([self._screen], [], [], 0.2)[0]:
+            if wait_readable(self._screen, 0.2):
                 self.text += os.read(self._screen, 1 << 16).decode(errors="replace")
         return self.text
 
@@ -71,9 +71,9 @@ class Terminal:
     def left(self, within_s: float = 30.0) -> int:
         """The exit code, and all that was written until then."""
         deadline = time.monotonic() + within_s
-        while self.process.poll() is None or select.select([self._screen], [], [], 0)[0]:
+        while self.process.poll() is None or wait_readable(self._screen, 0.0):
             assert time.monotonic() < deadline, self.text[-3000:]
-            if select.select([self._screen], [], [], 0.05)[0]:
+            if wait_readable(self._screen, 0.05):
                 self.text += os.read(self._screen, 1 << 16).decode(errors="replace")
         return self.process.returncode
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 import termios
@@ -11,6 +10,8 @@ import time
 import tty
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
+
+from runtime.contract.waiting import wait_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +68,7 @@ class Keyboard:
         if self._descriptor is None:
             time.sleep(timeout_s)
             return None
-        if not select.select([self._descriptor], [], [], timeout_s)[0]:
+        if not wait_readable(self._descriptor, timeout_s):
             return None
         pressed = os.read(self._descriptor, 1)
         if not pressed:  # the terminal has hung up

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from runtime.contract.run_mark import ROOM, RUN_ID_VARIABLE
+from runtime.contract.waiting import wait_readable
 from tianjictl.errors import TianjiError, TimedOut
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class AgentProcess:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimedOut(f"the agent did not say that it is ready in time{self._told()}")
-            if not select.select([descriptor], [], [], remaining)[0]:
+            if not wait_readable(descriptor, remaining):
                 continue
             chunk = os.read(descriptor, 65536)
             if not chunk:

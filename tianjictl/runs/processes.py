@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.contract.run_mark import carries_mark
+from runtime.contract.waiting import wait_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,7 +89,7 @@ def _wait_exit(pid: int, timeout_s: float) -> None:
     except OSError:
         return
     try:
-        select.select([handle], [], [], timeout_s)
+        wait_readable(handle, timeout_s)
     finally:
         os.close(handle)
 
