@@ -187,8 +187,6 @@ def shell(program: Path, place: Path) -> Iterator[Callable[[str, str], str]]:  #
         while not re.search(until, seen):
             left = max(0.0, deadline - time.monotonic())
             assert wait_readable(terminal, left), f"not seen within {within_s:g} s: {until!r} in {seen!r}"
-                f"not seen within {within_s:g} s: {until!r} in {seen!r}"
-            )
             seen += os.read(terminal, 4096).decode(errors="replace")
         return seen
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 H = TypeVar("H")
 T = TypeVar("T")
 
+_LOOK_EVERY_S = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Ok(Generic[T]):
@@ -122,12 +124,15 @@ class _Work(Generic[H, T]):
     def next_outcomes(self) -> list[tuple[str, Ok[T] | Err]]:
         """Wait for the next host to end, or to run out of time."""
         first = min(job.began for job in self.running) + self._limits.host_s
-        try:
-            job, outcome = self._done.get(timeout=max(0.0, first - time.monotonic()))
-        except queue.Empty:
-            return self._expire(time.monotonic())
-        self.running.remove(job)
-        return [(job.name, outcome)]
+        while (now := time.monotonic()) < first:
+            try:
+                # Not for longer: a Ctrl-C that comes just before a wait begins is only seen after it.
+                job, outcome = self._done.get(timeout=min(first - now, _LOOK_EVERY_S))
+            except queue.Empty:
+                continue
+            self.running.remove(job)
+            return [(job.name, outcome)]
+        return self._expire(now)
 
     def give_up_all(self) -> None:
         with self._lock:
