@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import resource
+import threading
 from pathlib import Path
 
 import pytest
 
-from runtime.contract.files import append_line
+from runtime.contract.files import append_line, write_whole
 
 
 def test_a_line_that_does_not_fit_leaves_nothing_of_itself(tmp_path: Path) -> None:
@@ -22,3 +23,24 @@ def test_a_line_that_does_not_fit_leaves_nothing_of_itself(tmp_path: Path) -> No
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     append_line(path, "c")
     assert path.read_text().split() == ["a" * 90, "c"]
+
+
+def test_threads_that_write_one_file_at_once_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "one.json"
+    failures: list[BaseException] = []
+
+    def write(text: str) -> None:
+        try:
+            for _ in range(200):
+                write_whole(path, text)
+        except OSError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(letter * 1000,)) for letter in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(set(path.read_text())) == 1
+    assert list(tmp_path.iterdir()) == [path]
