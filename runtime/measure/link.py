@@ -20,8 +20,8 @@ import time
 from collections.abc import Sequence
 
 from runtime.contract.measurement import LinkReport, Spread
-from runtime.courier.handshake import Handshake
 from runtime.measure.clocking import spread
+from runtime.measure.proving import HungUpError, prove
 
 _PATIENCE_S = 10.0
 _STANDSTILL_S = 5.0
@@ -34,7 +34,7 @@ _FRAME = 64 << 10
 _UNSENT = 128 << 10  #: bytes that wait in the sender's kernel: more would still be on the way long after the end
 _TCP_NOTSENT_LOWAT = 25  # of linux/tcp.h
 _LENGTH = struct.Struct("!I")
-_PROOF = struct.Struct("=4q")
+_HUNG_UP = "the other end hung up: it does not know the secret, or was ended"
 _WRONG, _TAKEN = 2, 3  #: exit codes: it cannot be measured; the port is somebody else's
 
 
@@ -100,7 +100,7 @@ class _End:
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
         self._socket = connection
         self._accepted = accepted
-        self._handshake = Handshake(key, accepted=accepted)
+        self._key = key
 
     def measure(self) -> LinkReport:
         """What this end has seen: round trips by who connected, the rate of what it received."""
@@ -118,15 +118,12 @@ class _End:
         return LinkReport(received_mb_per_s=spread(rates), rtt_s=_delay(rtt_s) if rtt_s else None)
 
     def _prove(self) -> None:
-        self._socket.sendall(_PROOF.pack(*self._handshake.challenge))
-        answer = self._handshake.answer(_PROOF.unpack(self._exactly(_PROOF.size)))
-        # Who was called answers last: a stranger learns nothing but a nonce.
-        if not self._accepted:
-            self._socket.sendall(_PROOF.pack(*answer))
-        if not self._handshake.check(_PROOF.unpack(self._exactly(_PROOF.size))):
+        try:
+            known = prove(self._socket, self._key, accepted=self._accepted)
+        except HungUpError as error:
+            raise LinkError(_HUNG_UP) from error
+        if not known:
             raise LinkError("the other end does not know the secret")
-        if self._accepted:
-            self._socket.sendall(_PROOF.pack(*answer))
 
     def _ping(self) -> list[float]:
         payload, took = secrets.token_bytes(_PING_BYTES), list[float]()
@@ -198,7 +195,7 @@ class _End:
         while into:
             got = self._socket.recv_into(into)
             if not got:
-                raise LinkError("the other end hung up: it does not know the secret, or was ended")
+                raise LinkError(_HUNG_UP)
             into = into[got:]
 
 

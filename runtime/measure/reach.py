@@ -6,12 +6,9 @@ proves that it has the key: somebody else's program on that port is not taken fo
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import os
 import random
-import secrets
 import signal
 import socket
 import sys
@@ -25,8 +22,8 @@ from pydantic import ValidationError
 from runtime.contract.reach import REQUEST, Connect, Connected, Listen, Listening, Reached, Target, Way
 from runtime.control.network import NetworkError, address_in
 from runtime.measure import meeting
+from runtime.measure.proving import prove
 
-_NONCE = 32  #: bytes
 _STRANGER_S = 1.0  #: for one who has connected to prove himself
 _GRACE_S = 10  #: for MPI to be initialised, or for a library that hangs: then the kernel ends the listener
 _BACKLOG = 128
@@ -124,20 +121,10 @@ def accept_all(server: socket.socket, key: bytes, expected: int, deadline: float
         with peer:
             peer.settimeout(_STRANGER_S)
             try:
-                came += _greet(peer, key)
+                came += prove(peer, key, accepted=True)
             except OSError:
                 continue  # a stranger, or one who has left: the next one counts
     return came
-
-
-def _greet(peer: socket.socket, key: bytes) -> bool:
-    nonce = secrets.token_bytes(_NONCE)
-    peer.sendall(nonce)
-    proof, theirs = _read(peer, hashlib.sha256().digest_size), _read(peer, _NONCE)
-    if not hmac.compare_digest(proof, _proof(key, b"connect", nonce)):
-        return False
-    peer.sendall(_proof(key, b"accept", theirs))
-    return True
 
 
 def connect(request: Connect) -> Connected:
@@ -155,9 +142,7 @@ def _try(target: Target, key: bytes, request: Connect) -> Reached:
         where = (host.strip("[]"), int(port))
         with socket.create_connection(where, timeout=request.within_s, source_address=(source, 0)) as peer:
             peer.settimeout(max(0.1, request.within_s - (time.monotonic() - began)))
-            nonce, mine = _read(peer, _NONCE), secrets.token_bytes(_NONCE)
-            peer.sendall(_proof(key, b"connect", nonce) + mine)
-            if not hmac.compare_digest(_read(peer, hashlib.sha256().digest_size), _proof(key, b"accept", mine)):
+            if not prove(peer, key, accepted=False):
                 return Reached(name=target.name, problem="another program answers there")
     except TimeoutError:
         return Reached(name=target.name, problem=f"no answer within {request.within_s:g} s: a firewall drops it?")
@@ -165,20 +150,6 @@ def _try(target: Target, key: bytes, request: Connect) -> Reached:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return Reached(name=target.name, problem=why)
     return Reached(name=target.name, took_s=time.monotonic() - began)
-
-
-def _proof(key: bytes, role: bytes, nonce: bytes) -> bytes:
-    return hmac.digest(key, role + nonce, "sha256")
-
-
-def _read(peer: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        piece = peer.recv(count - len(data))
-        if not piece:
-            raise ConnectionError("the connection was closed before the other side had proved itself")
-        data += piece
-    return data
 
 
 def _failed(message: str) -> int:
