@@ -55,7 +55,7 @@ def rearrange(
             hint="stop the run and resume it on other nodes",
         )
     try:
-        return _arranged(plan, shape, nodes, away, gone)
+        return _expecting(plan, _arranged(plan, shape, nodes, away, gone))
     except NoRoomError as error:
 
         def fits(other: Shape) -> bool:
@@ -131,7 +131,7 @@ def regroup(plan: Plan, away: frozenset[str], *, awaited: frozenset[str] = froze
         raise ArrangementError(
             str(error), hint=f"tianjictl resume --from-checkpoint latest --shape {plan.shape}"
         ) from error
-    return _next(plan, change, plan.shape)
+    return _expecting(plan, _next(plan, change, plan.shape))
 
 
 def present_shape(plan: Plan, away: frozenset[str] = frozenset()) -> Shape:
@@ -207,6 +207,10 @@ def _next(plan: Plan, change: Arranging, shape: str) -> Plan:
             "names_used": change.used,
         }
     )
-    made = made.model_copy(update={"predicted": predicted(made)})
     same = (made.shape, made.hosts, made.placements) == (plan.shape, plan.hosts, plan.placements)
     return plan if same else made.model_copy(update={"revision": plan.revision + 1})
+
+
+def _expecting(plan: Plan, made: Plan) -> Plan:
+    """With what the change is predicted to lead to; not part of the search for what fits, which tries many."""
+    return plan if made is plan else made.model_copy(update={"predicted": predicted(made)})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime.contract.arrangement import ArrangementError, rearrange, settle
-from runtime.contract.forecast import forecast
-from runtime.contract.predicting import rates_of_all
+from runtime.contract.arrangement import ArrangementError, rearrange
+from runtime.contract.predicting import predicted
 from runtime.contract.shape import Shape
 
 if TYPE_CHECKING:
@@ -32,28 +31,34 @@ def predicted_gain(plan: Plan, shape: Shape, costs: Mapping[str, HostRates]) -> 
     `costs`: by host; what is missing is taken from the plan.
     """
     known = plan.model_copy(update={"rates": plan.rates | dict(costs)})
-    before = _samples_per_s(known)
-    if before is None:
-        return None
-    try:
-        after = _samples_per_s(settle(rearrange(known, shape)))
-    except ArrangementError:
-        return None
-    return None if after is None else after / before - 1.0
+    before = predicted(known).samples_per_s
+    return None if not before else _gain(known, before, shape)
 
 
 def better_shape(
     plan: Plan, costs: Mapping[str, HostRates], allowed: Callable[[Shape], bool] = lambda _shape: True
 ) -> Better | None:
     """The neighbouring shape that gains most, if that is worth a change; of equals the one with fewer components."""
+    known = plan.model_copy(update={"rates": plan.rates | dict(costs)})
+    before = predicted(known).samples_per_s
+    if not before:
+        return None
     found = [
         Better(shape, gain)
         for shape in _neighbours(plan.learners_and_actors)
-        if allowed(shape) and (gain := predicted_gain(plan, shape, costs)) is not None and gain >= WORTH_SEARCHING_FOR
+        if (gain := _gain(known, before, shape)) is not None and gain >= WORTH_SEARCHING_FOR and allowed(shape)
     ]
     return max(
         found, key=lambda better: (round(better.gain, 3), -better.shape.learners, -better.shape.actors), default=None
     )
+
+
+def _gain(known: Plan, before: float, shape: Shape) -> float | None:
+    try:
+        after = rearrange(known, shape).predicted.samples_per_s
+    except ArrangementError:
+        return None
+    return None if not after else after / before - 1.0
 
 
 def _neighbours(at: Shape) -> Iterator[Shape]:
@@ -63,8 +68,3 @@ def _neighbours(at: Shape) -> Iterator[Shape]:
             actors = at.actors + change
             if 1 <= learners <= actors and (learners, actors) != (at.learners, at.actors):
                 yield Shape(learners, actors)
-
-
-def _samples_per_s(plan: Plan) -> float | None:
-    found = forecast(plan, rates_of_all(plan))
-    return None if found is None or found.samples_per_s <= 0 else found.samples_per_s
