@@ -12,6 +12,7 @@ makes all that share a limit slow down alike, so the flows are those of max-min 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,6 +54,10 @@ class Charges:
     node: float = 0.03  #: agent, and coordinator on the head
     evaluator: float = 0.25
     link: float = 0.02  #: a courier at rest
+
+    def standing(self, nodes: int, *, head: bool) -> float:
+        """Of one node of so many, for agent, coordinator and couriers: links lead to the head."""
+        return self.node + self.link * (nodes - 1 if head else min(1, nodes - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,9 @@ class _Flows:
         self, plan: Plan, placed: Sequence[Placement], rates: Mapping[str, HostRates], charges: Charges
     ) -> None:
         self._plan = plan
-        self._placed = placed
+        self._on: dict[str, list[Placement]] = {}
+        for p in placed:
+            self._on.setdefault(p.host, []).append(p)
         self._rates = rates
         self._charges = charges
         self._ratio = trained_per_step(plan.job)
@@ -141,19 +148,16 @@ class _Flows:
     def _speed(self, learner: Placement) -> float:
         return self._rates[learner.host].learner_on(learner.threads).samples_per_s
 
-    def _of(self, group: int) -> list[int]:
-        return self._members[group]
-
     def _limits(self) -> Iterator[Limit]:
         for index, (_, host) in enumerate(self._keys):
             yield Limit(Held(Side.ACTORS, host), {index: 1.0}, self._paces[index])
         for group, learner in self._learners.items():
-            mine = self._of(group)
+            mine = self._members[group]
             yield Limit(Held(Side.LEARNER, group), dict.fromkeys(mine, self._ratio), self._speed(learner))
             receive_s = self._rates[learner.host].receive_s_per_step
             if receive_s > 0:
                 yield Limit(Held(Side.RECEIVER, group), dict.fromkeys(mine, receive_s), 1.0)
-        for host in {p.host: None for p in self._placed}:
+        for host in self._on:
             yield from self._host_limits(host)
 
     def _host_limits(self, host: str) -> Iterator[Limit]:
@@ -186,24 +190,20 @@ class _Flows:
 
     def _exclusive(self, host: str) -> dict[str, int]:
         """Learners with cores that no other component is pinned to, and how many those are."""
-        mine = [p for p in self._placed if p.host == host]
-        alone = {}
-        for learner in (p for p in mine if p.role is Role.LEARNER):
-            others = {cpu for p in mine if p is not learner for cpu in p.cores}
-            if not others & set(learner.cores):
-                alone[learner.name] = len(learner.cores)
-        return alone
+        users = Counter(cpu for p in self._on[host] for cpu in p.cores)
+        learners = [p for p in self._on[host] if p.role is Role.LEARNER]
+        return {p.name: len(p.cores) for p in learners if all(users[cpu] == 1 for cpu in p.cores)}
 
     def _core_time(self, host: str, exclusive: Mapping[str, int]) -> float:
-        charges, planned = self._charges, self._plan.host(host)
-        evaluators = sum(p.role is Role.EVALUATOR for p in self._placed if p.host == host)
-        links = len(self._plan.hosts) - 1 if host == self._plan.head else min(1, len(self._plan.hosts) - 1)
-        light = charges.node + evaluators * charges.evaluator + links * charges.link
+        planned = self._plan.host(host)
+        evaluators = sum(p.role is Role.EVALUATOR for p in self._on[host])
+        standing = self._charges.standing(len(self._plan.hosts), head=host == self._plan.head)
+        light = standing + evaluators * self._charges.evaluator
         capacity = planned.capacity or float(len(planned.cores))
         return capacity - sum(exclusive.values()) - light
 
     def _group(self, group: int, flows: Sequence[float], stopped: Sequence[tuple[object, ...]]) -> GroupForecast:
-        mine, learner = self._of(group), self._learners[group]
+        mine, learner = self._members[group], self._learners[group]
         steps = sum(flows[index] for index in mine)
         weight: dict[Held, float] = {}
         for index in mine:

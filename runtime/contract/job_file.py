@@ -217,7 +217,7 @@ def _contradictions(job: Job, root: Node) -> Iterator[Problem]:
     smallest, largest = job.elastic.min, job.elastic.max
     if smallest and largest:
         low, high = Shape.parse(smallest), Shape.parse(largest)
-        if low.learners > high.learners or low.actors > high.actors:
+        if not high.covers(low):
             said = f"elastic.min {low} is not within elastic.max {high}"
             yield place_of_sentence(said, root).place.problem(said)
 

@@ -28,6 +28,10 @@ class Shape(NamedTuple):
     def __str__(self) -> str:
         return f"L{self.learners}A{self.actors}"
 
+    def covers(self, other: Shape) -> bool:
+        """Whether it has no fewer of anything."""
+        return self.learners >= other.learners and self.actors >= other.actors
+
     def actors_of_group(self, group: int) -> int:
         """Actors of one group; the first groups take the remainder when the split is uneven."""
         return share(self.actors, self.learners, group)

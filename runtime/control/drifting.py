@@ -7,6 +7,7 @@ from math import exp, log
 from typing import TYPE_CHECKING
 
 from runtime.contract.predicting import rates_of_all
+from runtime.contract.states import Role
 from runtime.contract.view import Drift
 
 if TYPE_CHECKING:
@@ -99,10 +100,9 @@ def cause(plan: Plan, observed: Mapping[str, HostRates]) -> str:
 def _costs(plan: Plan, host: str, before: HostRates, after: HostRates) -> Iterator[tuple[str, float, float]]:
     """(what, seconds planned with, seconds now)."""
     placed = plan.on(host)
-    roles = {str(p.role) for p in placed}
-    if "actor" in roles:
+    if any(p.role is Role.ACTOR for p in placed):
         yield "a step of an actor", 1.0 / before.actor_steps_per_s, 1.0 / after.actor_steps_per_s
-    threads = max((p.threads for p in placed if str(p.role) == "learner"), default=0)
+    threads = max((p.threads for p in placed if p.role is Role.LEARNER), default=0)
     if threads:
         old, new = before.learner_on(threads).samples_per_s, after.learner_on(threads).samples_per_s
         yield "a sample of a learner", 1.0 / old, 1.0 / new

@@ -41,7 +41,7 @@ def judge(plan: Plan, away: Mapping[str, str]) -> Loss | None:
         return Loss(f"{said}; paused until {back} (elastic.node_loss: wait)", paused=True)
     if elastic.min is not None:
         least = Shape.parse(elastic.min)
-        if left.learners < least.learners or left.actors < least.actors:
+        if not left.covers(least):
             return Loss(f"{said}; paused until {back}: {left} is below elastic.min {least}", paused=True)
     if not left.actors:
         return Loss(f"{said}; no actor is left: nothing new is made until {back}")

@@ -63,6 +63,15 @@ class Observed:
         """Another plan holds."""
         self._plan = plan
         self._placed = {p.name: p for p in plan.placements if not p.leaving}
+        self._on: dict[str, list[Placement]] = {}
+        self._learners: dict[int, str] = {}
+        self._actors: dict[int, list[str]] = {}
+        for p in self._placed.values():
+            self._on.setdefault(p.host, []).append(p)
+            if p.role is Role.LEARNER:
+                self._learners[p.group] = p.name
+            elif p.role is Role.ACTOR:
+                self._actors.setdefault(p.group, []).append(p.name)
         self._traces: dict[str, _Trace] = {}
         self._known_so_far: dict[str, HostRates] = {}
 
@@ -124,15 +133,15 @@ class Observed:
 
     def _is_shared(self, host: str) -> bool:
         """Whether a learner or an actor has to share a core with another one."""
-        heavy = [p for p in self._placed.values() if p.host == host and p.role in (Role.LEARNER, Role.ACTOR)]
+        heavy = [p for p in self._on.get(host, ()) if p.role in (Role.LEARNER, Role.ACTOR)]
         cores = [cpu for p in heavy for cpu in p.cores]
         return len(cores) != len(set(cores))
 
     def _known(self, host: str, role: Role) -> list[tuple[Placement, _Trace]]:
         return [
             (p, trace)
-            for p in self._placed.values()
-            if p.host == host and p.role is role and (trace := self._traces.get(p.name)) is not None
+            for p in self._on.get(host, ())
+            if p.role is role and (trace := self._traces.get(p.name)) is not None
             if trace.span_s >= LEAST_SPAN_S
         ]
 
@@ -180,8 +189,8 @@ class Observed:
         """Whether the actors of a group wait for room."""
         shares = [
             trace.gauges["busy_share"]
-            for p in self._placed.values()
-            if p.role is Role.ACTOR and p.group == group and (trace := self._traces.get(p.name)) is not None
+            for name in self._actors.get(group, ())
+            if (trace := self._traces.get(name)) is not None
             if "busy_share" in trace.gauges
         ]
         return bool(shares) and sum(shares) / len(shares) < _WAITS_BELOW
@@ -200,8 +209,7 @@ class Observed:
 
     def _steps_of(self, group: int) -> float:
         """Environment steps per second that a group's learner uses, by what it trains on."""
-        learner = next((p for p in self._placed.values() if p.role is Role.LEARNER and p.group == group), None)
-        trace = None if learner is None else self._traces.get(learner.name)
+        trace = self._traces.get(self._learners.get(group, ""))
         if trace is None or trace.span_s < LEAST_SPAN_S:
             return 0.0
         return trace.per_s / trained_per_step(self._plan.job)

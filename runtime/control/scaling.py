@@ -108,12 +108,12 @@ def check_bounds(shape: Shape, elastic: ElasticConfig) -> None:
     """Refuse what is outside the job's own range."""
     if elastic.min is not None:
         least = Shape.parse(elastic.min)
-        if shape.learners < least.learners or shape.actors < least.actors:
+        if not shape.covers(least):
             nearest = Shape(max(shape.learners, least.learners), max(shape.actors, least.actors))
             raise RefusedError(f"{shape} is below the job's elastic.min {least}", _allowed(nearest), infeasible=True)
     if elastic.max is not None:
         most = Shape.parse(elastic.max)
-        if shape.learners > most.learners or shape.actors > most.actors:
+        if not most.covers(shape):
             nearest = Shape(min(shape.learners, most.learners), min(shape.actors, most.actors))
             raise RefusedError(f"{shape} is above the job's elastic.max {most}", _allowed(nearest), infeasible=True)
 

@@ -95,8 +95,7 @@ class Problem:
 
     def standing(self, index: int) -> float:
         """Core shares of one node for agent, coordinator and couriers at rest, whatever flows."""
-        links = len(self.nodes) - 1 if index == 0 else min(1, len(self.nodes) - 1)
-        return self.charges.node + links * self.charges.link
+        return self.charges.standing(len(self.nodes), head=index == 0)
 
     def light(self, index: int) -> float:
         """The same with the evaluator; buffers and couriers at work are charged by what flows."""
@@ -126,6 +125,6 @@ class Problem:
             1 <= learners <= actors
             and self.learners in (None, learners)
             and self.actors in (None, actors)
-            and (self.least is None or (learners >= self.least.learners and actors >= self.least.actors))
-            and (self.most is None or (learners <= self.most.learners and actors <= self.most.actors))
+            and (self.least is None or Shape(learners, actors).covers(self.least))
+            and (self.most is None or self.most.covers(Shape(learners, actors)))
         )
