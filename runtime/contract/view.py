@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Protocol
 
 from pydantic import Field
 
@@ -115,6 +117,22 @@ class Checkpoints(View):
     last_step: int | None = None
     last_age_s: float | None = None
     complete: int = 0
+
+
+class Gauged(Protocol):
+    """What a component says of itself, as reported or as shown."""
+
+    @property
+    def state(self) -> ComponentState: ...
+
+    @property
+    def gauges(self) -> Mapping[str, float]: ...
+
+
+def mean_gauge(components: Iterable[Gauged], name: str) -> float | None:
+    """Mean over the working components that have set this gauge; none where none has."""
+    values = [c.gauges[name] for c in components if c.state is ComponentState.RUNNING and name in c.gauges]
+    return sum(values) / len(values) if values else None
 
 
 class ComponentView(View):

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runtime.contract.arrangement import can_hold, is_settled
 from runtime.contract.shape import Shape
-from runtime.contract.states import ComponentState, Dependencies, Role
-from runtime.contract.view import Advice
+from runtime.contract.states import Dependencies, Role
+from runtime.contract.view import Advice, mean_gauge
 from runtime.control.gain import MOST_TO_SEARCH, better_shape, predicted_gain
 from runtime.freshness.advice import FRESH_BELOW, STALE_ABOVE
 
@@ -119,9 +119,7 @@ def signals_of(view: RunView) -> Signals:
     """The signals of a view: means over the components that work."""
 
     def busy(role: Role) -> float | None:
-        working = [c for c in view.components if c.role is role and c.state is ComponentState.RUNNING]
-        shares = [c.gauges["busy_share"] for c in working if "busy_share" in c.gauges]
-        return sum(shares) / len(shares) if shares else None
+        return mean_gauge((c for c in view.components if c.role is role), "busy_share")
 
     return Signals(view.freshness.staleness_ratio, busy(Role.LEARNER), busy(Role.ACTOR), view.bottleneck.side)
 
@@ -238,28 +236,21 @@ def _fewer(plan: Plan, wanted: Shape) -> Shape | None:
         return None
     least = Shape.parse(plan.job.elastic.min)
     bounded = Shape(max(wanted.learners, least.learners, 1), max(wanted.actors, least.actors, wanted.learners))
-    now = plan.learners_and_actors
-    fewer = bounded.learners < now.learners or bounded.actors < now.actors
+    fewer = not bounded.covers(plan.learners_and_actors)
     return bounded if fewer and _can_be(plan, bounded) else None
 
 
 def _allowed(plan: Plan, wanted: Shape) -> bool:
     """Whether the bounds allow it; to be smaller in anything needs a lower bound, as for the other rules."""
-    now = plan.learners_and_actors
-    if wanted.learners < now.learners or wanted.actors < now.actors:
-        if plan.job.elastic.min is None:
-            return False
-        least = Shape.parse(plan.job.elastic.min)
-        if wanted.learners < least.learners or wanted.actors < least.actors:
-            return False
+    least = plan.job.elastic.min
+    if not wanted.covers(plan.learners_and_actors) and (least is None or not wanted.covers(Shape.parse(least))):
+        return False
     return _within(plan, wanted) and _can_be(plan, wanted)
 
 
 def _within(plan: Plan, wanted: Shape) -> bool:
-    if plan.job.elastic.max is None:
-        return True
-    most = Shape.parse(plan.job.elastic.max)
-    return wanted.learners <= most.learners and wanted.actors <= most.actors
+    most = plan.job.elastic.max
+    return most is None or Shape.parse(most).covers(wanted)
 
 
 def _can_be(plan: Plan, wanted: Shape) -> bool:

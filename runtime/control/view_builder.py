@@ -25,6 +25,7 @@ from runtime.contract.view import (
     Reward,
     RunView,
     ShapeView,
+    mean_gauge,
 )  # fmt: skip
 from runtime.freshness.critical_path import critical_path
 from runtime.freshness.lags import LAG_EDGES
@@ -169,12 +170,6 @@ def bottleneck(plan: Plan, fold: Fold) -> Bottleneck:
     busy = mean_gauge(fold.of_role(Role.LEARNER), "busy_share")
     path = critical_path(t_sp_s=t_sp_s, t_rv_s=t_rv_s, num_actors=actors, learner_busy=busy)
     return Bottleneck(side=path.side, t_sp_s=t_sp_s, t_rv_s=t_rv_s, n_actors=actors, advice=path.advice)
-
-
-def mean_gauge(reports: Iterable[ComponentReport], name: str) -> float | None:
-    """Mean over the working components that have set this gauge; none where none has."""
-    values = [r.gauges[name] for r in reports if r.state is ComponentState.RUNNING and name in r.gauges]
-    return sum(values) / len(values) if values else None
 
 
 def _actors(plan: Plan, group: int) -> int:

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from runtime.contract.states import ComponentState, Role
+from runtime.contract.view import mean_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,8 +36,8 @@ def curves(view: RunView) -> dict[str, float]:
     """Every finite number that is drawn, by its name; what is not known is left out."""
     values = dict(_of_the_run(view))
     for role, names in _MEANS.items():
-        working = _working(view, role)
-        values |= {f"{role}/{name}": _mean(working, name) for name in names}
+        components = [each for each in view.components if each.role is role]
+        values |= {f"{role}/{name}": mean_gauge(components, name) for name in names}
     learners = [each for each in view.components if each.role is Role.LEARNER]
     if len(learners) > 1:
         for learner in learners[:_MOST_LEARNERS]:
@@ -92,8 +93,3 @@ def lag_quantile(bins: Sequence[tuple[int, int]], share: float) -> float | None:
 
 def _working(view: RunView, role: Role) -> list[ComponentView]:
     return [each for each in view.components if each.role is role and each.state is ComponentState.RUNNING]
-
-
-def _mean(components: Sequence[ComponentView], name: str) -> float | None:
-    values = [each.gauges[name] for each in components if name in each.gauges]
-    return sum(values) / len(values) if values else None
