@@ -51,3 +51,9 @@ def test_a_run_of_another_kind_says_nothing():
 def test_it_is_said_which_run_it_was_and_what_has_changed():
     found = calibrated(PROFILED, KEYS, AT, [view(20, key_1=80.0)])
     assert found.notes == ("cn01: as run-20 measured it (actors -20% against the profile)",)
+
+
+def test_hosts_that_are_parts_of_one_machine_all_take_what_was_measured_there():
+    shared = dict.fromkeys(KEYS, "key-1")
+    found = calibrated(PROFILED, shared, AT, [view(20, key_1=80.0)])
+    assert [rates.actor_steps_per_s for rates in found.rates.values()] == [80.0, 80.0]

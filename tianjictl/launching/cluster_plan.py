@@ -15,7 +15,7 @@ from tianjictl.hosts.local import LOCALHOST
 from tianjictl.launching.local_plan import refuse_what_looks_frozen, with_counts
 from tianjictl.planning.build import make_plan
 from tianjictl.planning.stating import node_of, smoothed, state
-from tianjictl.profiling.calibration import calibrated, recent_views
+from tianjictl.profiling.calibration import learnt_from_runs
 from tianjictl.profiling.known_links import known_mb_per_s
 from tianjictl.profiling.local import measured_sizes
 from tianjictl.profiling.networks import choose_networks
@@ -118,7 +118,7 @@ def plan_of(
     stated = [host_plan(node, networks[node.host.name]) for node in nodes]
     keys = {node.host.name: profile_key(node.facts, job, measured_sizes(job, env)) for node in nodes if rates.reports}
     profiled = {name: host_rates(report) for name, report in rates.reports.items()}
-    learnt = calibrated(profiled, keys, rates.measured_at, recent_views() if rates.measured_at else ())
+    learnt = learnt_from_runs(profiled, keys, rates.measured_at)
     known = learnt.rates
     speeds = known_mb_per_s(nodes, networks, profile_path) if len(nodes) > 1 else {}
     problem = state(job, env, _as_planned(nodes, stated, known, speeds))

@@ -15,7 +15,7 @@ from tianjictl.planning.decide import is_open
 from tianjictl.planning.infeasible import refuse_what_cannot_fit
 from tianjictl.planning.stating import node_of, state
 from tianjictl.profiling import store
-from tianjictl.profiling.calibration import Calibrated, calibrated, recent_views
+from tianjictl.profiling.calibration import Calibrated, learnt_from_runs
 from tianjictl.profiling.local import local_facts, measured_profile, measured_sizes
 from tianjictl.profiling.probing import EnvProbe
 from tianjictl.profiling.profile import HostProfile, inventory_digest, job_digest, profile_key
@@ -84,9 +84,8 @@ def _plan(
     learnt = Calibrated({})
     if profile is not None and host is not None and host.measured is not None:
         keys = {facts.name: profile_key(facts, job, measured_sizes(job, env))}
-        measured_at = {facts.name: profile.created_at}
-        views = () if profile_path is not None else recent_views()
-        learnt = calibrated({facts.name: host_rates(host.measured)}, keys, measured_at, views)
+        measured_at = {facts.name: profile.created_at} if profile_path is None else {}
+        learnt = learnt_from_runs({facts.name: host_rates(host.measured)}, keys, measured_at)
         problem = state(job, env, [node_of(facts, learnt.rates[facts.name])])
     prints = Fingerprints(
         job=job_digest(job), inventory=inventory_digest(facts), profile=None if profile is None else profile.digest

@@ -1,5 +1,5 @@
 """Costs that runs have measured of themselves flow back: the newest measurement counts, whoever made it. Pure but for
-`recent_views`."""
+`learnt_from_runs`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tianjictl.runs.registry import list_runs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
+    from pathlib import Path
 
     from runtime.contract.rates import HostRates
     from runtime.contract.view import RunView
@@ -40,26 +41,42 @@ def calibrated(
     keeps those rates. `views`: of runs, the newest first.
     """
     rates, notes = dict(profiled), []
-    wanted = {key: host for host, key in keys.items() if host in measured_at}
+    wanted = [host for host in keys if host in measured_at]
     for view in views:
-        for costs in view.costs:
-            host = wanted.get(costs.profile_key or "")
-            if host is None or view.updated_at <= measured_at[host]:
-                continue
-            del wanted[keys[host]]
-            notes.append(f"{host}: as {view.run_id} measured it{_changes(profiled[host], costs.rates)}")
-            rates[host] = costs.rates
+        measured = {costs.profile_key: costs.rates for costs in view.costs}
+        for host in [host for host in wanted if keys[host] in measured and view.updated_at > measured_at[host]]:
+            wanted.remove(host)
+            rates[host] = measured[keys[host]]
+            notes.append(f"{host}: as {view.run_id} measured it{_changes(profiled[host], rates[host])}")
         if not wanted:
             break
     return Calibrated(rates, tuple(notes))
 
 
-def recent_views() -> Iterator[RunView]:
-    """The last view of each of this operator's newest runs."""
+def learnt_from_runs(
+    profiled: Mapping[str, HostRates], keys: Mapping[str, str], measured_at: Mapping[str, datetime]
+) -> Calibrated:
+    """The same by the last views of this operator's newest runs."""
+    if not measured_at:
+        return Calibrated(profiled)
+    return calibrated(profiled, keys, measured_at, _views_since(min(measured_at.values()).timestamp()))
+
+
+def _views_since(moment: float) -> Iterator[RunView]:
     for run in islice(list_runs(), MOST_RUNS):
+        if not _written_since(run.paths.view, moment):
+            continue
         view = stored_view(run)
-        if view is not None and view.costs:
+        if view is not None:
             yield view
+
+
+def _written_since(path: Path, moment: float) -> bool:
+    """What is kept here, whichever machine the run is on: a plan asks no other run's host."""
+    try:
+        return path.stat().st_mtime > moment
+    except FileNotFoundError:
+        return False
 
 
 def _changes(before: HostRates, after: HostRates) -> str:
