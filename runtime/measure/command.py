@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from runtime.contract.algorithm import DqnConfig
+from runtime.contract.forecast import trained_per_step
 from runtime.contract.measurement import (
     ActorRate,
     LearnerRate,
@@ -137,8 +137,7 @@ def _learner(request: MeasureRequest, cores: int, actor: ActorRate, expected: fl
     own, others = request.cores[:cores], request.cores[cores:]
     if not others:
         return _crowded(request, own)
-    algorithm = request.job.algorithm
-    per_step = algorithm.samples_per_insert if isinstance(algorithm, DqnConfig) else 1.0
+    per_step = trained_per_step(request.job)
     wanted = -int(-_MARGIN * expected // (per_step * actor.steps_per_s.median))
     most = min(_MOST_FEEDING, len(others))
     first = cores == request.learner_cores[0]
