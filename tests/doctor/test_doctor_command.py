@@ -177,7 +177,7 @@ def test_the_quick_part_costs_a_launch_next_to_nothing() -> None:
     said: list[str] = []
     began = time.process_time()
     examining_here(said.append)(facts("cn01"))
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 0.5  # one question to a host takes longer
 
 
 def test_a_launch_on_this_machine_that_fails_the_quick_part_ends_with_5_and_leaves_no_run(

@@ -234,7 +234,7 @@ def test_explaining_takes_seconds_at_most(count: int, size: int) -> None:
     made = planned(p)
     began = time.process_time()
     explain(p, *made)
-    assert time.process_time() - began < 6.0
+    assert time.process_time() - began < 15.0
 
 
 @pytest.mark.parametrize(

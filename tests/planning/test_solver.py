@@ -181,7 +181,7 @@ def test_sixty_four_hosts_with_sixty_four_cores_take_seconds(differ: float, most
     spent = time.process_time() - started
     found = solve(p)
     assert found is not None
-    assert spent < 10, "seconds of one core; an idle one takes less than half as long"
+    assert spent < 20, "seconds of one core; an idle one takes a quarter of it"
     assert found.bound / found.value - 1 <= most + 1e-5
     assert plan.solver == "optimal" or "gap" in plan.solver
     assert check(plan, p) == []
