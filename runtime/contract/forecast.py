@@ -6,7 +6,8 @@ makes all that share a limit slow down alike, so the flows are those of max-min 
     actors     x_gh ≤ n_gh · r_h                      steps/s of group g's n actors on host h
     learner    ratio · Σ_h x_gh ≤ L(threads)          samples/s
     receiver   Σ_h x_gh ≤ 1 / T_rv                    one buffer a group
-    cores      light + Σ cost · x ≤ capacity          core time of whatever shares cores on a host
+    cores      light + Σ cost · x ≤ cores             core time of whatever shares cores on a host
+    quota      light + Σ cost · x ≤ capacity          core time of everything on it, where it has less than its cores
     network    bytes · Σ x ≤ MB/s                     what leaves a host, and what comes in
 """
 
@@ -161,32 +162,34 @@ class _Flows:
             yield from self._host_limits(host)
 
     def _host_limits(self, host: str) -> Iterator[Limit]:
-        """Core time of everything on the host that shares cores, and its network."""
+        """Core time of what shares cores on the host, that of everything where a quota caps it, and its network."""
         rates, exclusive = self._rates[host], self._exclusive(host)
-        cost: dict[int, float] = {}
+        shared: dict[int, float] = {}
+        whole: dict[int, float] = {}
         leaving: dict[int, float] = {}
         coming: dict[int, float] = {}
         for index, (group, where) in enumerate(self._keys):
             home, learner = self._learners[group].host, self._learners[group]
-            each = 0.0
+            each = training = 0.0
             if where == host:
                 each += rates.actor_cpu_s_per_step
             if home == host:
                 each += rates.buffer_cpu_s_per_step
-                if learner.name not in exclusive:
-                    each += self._ratio * rates.learner_on(learner.threads).cpu_s_per_sample
+                training = self._ratio * rates.learner_on(learner.threads).cpu_s_per_sample
             if where != home and host in (where, home):
                 each += rates.courier_cpu_s_per_step
                 (leaving if where == host else coming)[index] = float(bytes_per_step(self._plan.env))
-            if each > 0:
-                cost[index] = each
-        if cost:
-            yield Limit(Held(Side.CORES, host), cost, max(0.0, self._core_time(host, exclusive)))
-        speed = self._plan.host(host).mb_per_s
-        if speed is not None:
+            whole[index] = each + training
+            shared[index] = each if learner.name in exclusive else whole[index]
+        planned, light = self._plan.host(host), self._light(host)
+        cores = len(planned.cores) - sum(exclusive.values())
+        yield from _core_limit(host, shared, cores - light)
+        if planned.capacity is not None:
+            yield from _core_limit(host, whole, planned.capacity - light)
+        if planned.mb_per_s is not None:
             for way in (leaving, coming):
                 if way:
-                    yield Limit(Held(Side.NETWORK, host), way, speed * 1e6)
+                    yield Limit(Held(Side.NETWORK, host), way, planned.mb_per_s * 1e6)
 
     def _exclusive(self, host: str) -> dict[str, int]:
         """Learners with cores that no other component is pinned to, and how many those are."""
@@ -194,13 +197,11 @@ class _Flows:
         learners = [p for p in self._on[host] if p.role is Role.LEARNER]
         return {p.name: len(p.cores) for p in learners if all(users[cpu] == 1 for cpu in p.cores)}
 
-    def _core_time(self, host: str, exclusive: Mapping[str, int]) -> float:
-        planned = self._plan.host(host)
+    def _light(self, host: str) -> float:
+        """Core time that does not depend on the flow."""
         evaluators = sum(p.role is Role.EVALUATOR for p in self._on[host])
         standing = self._charges.standing(len(self._plan.hosts), head=host == self._plan.head)
-        light = standing + evaluators * self._charges.evaluator
-        capacity = planned.capacity or float(len(planned.cores))
-        return capacity - sum(exclusive.values()) - light
+        return standing + evaluators * self._charges.evaluator
 
     def _group(self, group: int, flows: Sequence[float], stopped: Sequence[tuple[object, ...]]) -> GroupForecast:
         mine, learner = self._members[group], self._learners[group]
@@ -219,3 +220,10 @@ class _Flows:
             actors_busy=steps / pace if pace > 0 else 0.0,
             receiver_busy=steps * self._rates[learner.host].receive_s_per_step,
         )
+
+
+def _core_limit(host: str, costs: Mapping[int, float], most: float) -> Iterator[Limit]:
+    """None where nothing on the host costs anything."""
+    weights = {index: cost for index, cost in costs.items() if cost > 0}
+    if weights:
+        yield Limit(Held(Side.CORES, host), weights, max(0.0, most))

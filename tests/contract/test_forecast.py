@@ -66,10 +66,19 @@ def test_what_is_light_takes_its_part_of_the_time():
     assert found.env_steps_per_s == pytest.approx(80.0)
 
 
-def test_a_quota_counts_instead_of_the_cores():
+@pytest.mark.parametrize(("quota", "steps"), [(2.5, 187.5), (0.4, 30.0), (3.9, 292.5)])
+def test_a_quota_is_used_up_by_all_though_each_has_cores_of_its_own(quota: float, steps: float):
+    """A step takes 1/100 s of an actor, its sample 1/300 s of the learner."""
     plan = plan_over(nodes(4), "L1A3")
-    quota = plan.model_copy(update={"hosts": (plan.hosts[0].model_copy(update={"capacity": 2.5}),)})
-    assert reached(quota).env_steps_per_s == pytest.approx(150.0)
+    capped = plan.model_copy(update={"hosts": (plan.hosts[0].model_copy(update={"capacity": quota}),)})
+    found = reached(capped)
+    assert (found.env_steps_per_s, found.side) == (pytest.approx(steps), Side.CORES)
+
+
+def test_a_quota_does_not_let_actors_use_a_core_that_a_learner_has_for_itself():
+    plan = plan_over(nodes(2), "L1A4", oversubscribe=True)
+    capped = plan.model_copy(update={"hosts": (plan.hosts[0].model_copy(update={"capacity": 1.9}),)})
+    assert reached(capped).env_steps_per_s == pytest.approx(100.0)
 
 
 def test_a_slow_network_holds_back_the_actors_behind_it():
