@@ -1,10 +1,10 @@
-"""Do predictions come true over four hosts, and is the plan's shape the fastest of all that fit? Pretend hosts; root.
+"""Do predictions come true over several hosts, and is the plan's shape the fastest that fits? Pretend hosts; root.
 
-Hosts are namespaces of this machine, each with real sshd, network and PID table, and with one CPU: cn01 and cn03 have
-the first, cn02 and cn04 the second. So two hosts share a CPU without knowing of each other, as two users of one
-machine do; jobs are chosen so that what they leave of it is enough.
+Hosts are namespaces of this machine, each with real sshd, network and PID table, with one CPU and a quota of its time,
+so that together they never want more than this machine has: no host is slower because of another.
 
-    python benchmarks/prediction_over_hosts.py [--seconds 60] [--warm-up 10] [--bar 0.15] [--pairs 0,1] [--fastest]
+    python benchmarks/prediction_over_hosts.py [--seconds 60] [--warm-up 10] [--bar 0.15] [--pairs 0,1]
+        [--hosts 4] [--fastest] [--noise 0.05]
 
 `--fastest`: for each job every shape that fits is run, and the plan's own choice must not be slower than the best by
 more than `--noise`.
@@ -43,20 +43,57 @@ PAIRS = (
     Pair("cartpole-ppo", "L2A2", SLOW_LEARNER),
 )
 JOBS = (Pair("cartpole-ppo", "", SLOW_ENV), Pair("cartpole-ppo", "", SLOW_LEARNER))
-SHAPES = ("L1A1", "L1A2", "L1A3", "L2A2")  #: all that four cores hold
+_LEFT_TO_HOSTS = 0.9  #: of this machine's time; the rest is for who watches
+
+
+class Quota:
+    """Part of the time of one CPU for the processes that are put under it, and for their children. Needs root."""
+
+    _EVERY_US = 10_000  # short: a component should not stand still for longer than a machine's other work would make it
+
+    def __init__(self, name: str, share: float) -> None:
+        first = Path("/sys/fs/cgroup/cpu")
+        self._folder = (first if first.is_dir() else Path("/sys/fs/cgroup")) / f"{name}-{os.getpid()}"
+        self._folder.mkdir()
+        most = round(share * self._EVERY_US)
+        if first.is_dir():
+            (self._folder / "cpu.cfs_period_us").write_text(str(self._EVERY_US))
+            (self._folder / "cpu.cfs_quota_us").write_text(str(most))
+        else:
+            (self._folder / "cpu.max").write_text(f"{most} {self._EVERY_US}")
+
+    def hold(self, pid: int) -> None:
+        (self._folder / "cgroup.procs").write_text(str(pid))
+
+    def close(self) -> None:
+        """When nobody is under it any more."""
+        self._folder.rmdir()
 
 
 class Hosts:
-    """Four pretend hosts with a CPU each."""
+    """Pretend hosts, each with one CPU and its share of this machine's time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, count: int) -> None:
         self.hosts = PretendHosts(folder)
-        self.hosts.up(4)
+        self.hosts.up(count)
         cpus = sorted(os.sched_getaffinity(0))
-        for number in range(4):
+        share = min(1.0, _LEFT_TO_HOSTS * len(cpus) / count)
+        self._quotas = [Quota(self.hosts.name(number), share) for number in range(count)]
+        for number, quota in enumerate(self._quotas):
             for pid in self.hosts.pids(number):
                 os.sched_setaffinity(pid, {cpus[number % len(cpus)]})
+                quota.hold(pid)
         self.inventory = str(self.hosts.inventory(folder / "hosts.yaml"))
+
+    def close(self) -> None:
+        self.hosts.close()
+        for quota in self._quotas:
+            quota.close()
+
+    def shapes(self) -> list[str]:
+        """All that fit on one core each."""
+        count = self.hosts.count
+        return [f"L{x}A{y}" for x in range(1, count) for y in range(x, count - x + 1)]
 
     def options(self, pair: Pair) -> list[str]:
         free = ["distributed.learners=auto", "distributed.actors=auto"]
@@ -76,7 +113,7 @@ class Hosts:
             file = Path(folder) / "plan.json"
             plan = self.plan(pair, file)
             run = json.loads(tianjictl("launch", str(file), "-i", self.inventory, "-d", "--json"))["data"]["run_id"]
-        head = next(number for number in range(4) if self.hosts.name(number) == plan.head)
+        head = next(number for number in range(self.hosts.count) if self.hosts.name(number) == plan.head)
         try:
             paths = RunPaths(self.hosts.workdir(head) / "nodes" / plan.head / run)
             seen, _ = watch(plan.model_copy(update={"placements": ()}), paths, warm_up, seconds)
@@ -102,7 +139,7 @@ def fastest(hosts: Hosts, job: Pair, *, warm_up: float, seconds: float, noise: f
     with tempfile.TemporaryDirectory() as folder:
         chosen = hosts.plan(job, Path(folder) / "plan.json").shape
     measured = {}
-    for shape in SHAPES:
+    for shape in hosts.shapes():
         outcome = hosts.run(Pair(job.job, shape, job.settings), warm_up=warm_up, seconds=seconds)
         measured[shape] = outcome.measured_samples
         print_outcome(outcome)
@@ -120,6 +157,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--warm-up", type=float, default=10.0)
     parser.add_argument("--bar", type=float, default=0.15)
     parser.add_argument("--noise", type=float, default=0.05)
+    parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--fastest", action="store_true", help="also run every shape that fits")
     options = parser.parse_args(words)
     numbers = [] if options.pairs == "-" else options.pairs.split(",") if options.pairs else range(len(PAIRS))
@@ -127,7 +165,7 @@ def main(words: Sequence[str] | None = None) -> int:
     held = True
     with tempfile.TemporaryDirectory(prefix="prediction-") as folder:
         os.environ["TIANJICTL_HOME"] = str(Path(folder) / "state")
-        hosts = Hosts(Path(folder))
+        hosts = Hosts(Path(folder), options.hosts)
         try:
             for settings in sorted(
                 {(pair.job, pair.settings) for pair in (*wanted, *(JOBS if options.fastest else ()))}
@@ -142,7 +180,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 timing = {"warm_up": options.warm_up, "seconds": options.seconds}
                 held = fastest(hosts, job, noise=options.noise, **timing) and held
         finally:
-            hosts.hosts.close()
+            hosts.close()
     return 0 if held else 1
 
 
