@@ -42,7 +42,12 @@ PAIRS = (
     Pair("cartpole-ppo", "L1A3", SLOW_LEARNER),
     Pair("cartpole-ppo", "L2A2", SLOW_LEARNER),
 )
-JOBS = (Pair("cartpole-ppo", "", SLOW_ENV), Pair("cartpole-ppo", "", SLOW_LEARNER))
+#: On four hosts and more these want few learners, as many as possible, and something between.
+JOBS = (
+    Pair("cartpole-ppo", "", SLOW_ENV),
+    Pair("cartpole-ppo", "", SLOW_LEARNER),
+    Pair("cartpole-ppo", "", ("algorithm.network.hidden=[512,512]", "env.delay_us=100000")),
+)
 _LEFT_TO_HOSTS = 0.9  #: of this machine's time; the rest is for who watches
 
 

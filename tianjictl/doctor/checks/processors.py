@@ -11,7 +11,7 @@ from tianjictl.profiling.facts.cpulist import format_cpulist
 if TYPE_CHECKING:
     from tianjictl.doctor.situation import Examined, Situation
 
-LEAST_CAPACITY = 0.5  #: CPUs; below, heartbeats come so late that components are taken for frozen
+LEAST_CAPACITY = 0.2  #: CPUs; below, starting takes so long that components are taken for frozen
 WHOLE = 1e-6
 BUSY = 0.5  #: of the CPUs taken by others: predictions no longer hold, and actors wait for their cores
 NOTICEABLE = 0.2
