@@ -25,8 +25,8 @@ HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
 BREAKS = """
 import sys
 from tianjictl.cli.main import main
-from tianjictl.tui import app
-drawn = app.draw
+from tianjictl.tui.views.frame import Drawing
+drawn = Drawing.draw
 frames = 0
 def draw(*given):
     global frames
@@ -34,7 +34,7 @@ def draw(*given):
     if frames > 3:
         raise RuntimeError("made to fail")
     return drawn(*given)
-app.draw = draw
+Drawing.draw = draw
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -22,7 +22,7 @@ from tianjictl.tui.model import Model
 from tianjictl.tui.paint import AsciiOnly
 from tianjictl.tui.palette import Palette, RunCommands
 from tianjictl.tui.surface import Surface
-from tianjictl.tui.views.frame import draw
+from tianjictl.tui.views.frame import Drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,6 +102,7 @@ class RunApp(App[None]):
         self.ended_by: str = ""  #: the signal that ended the viewer, if one did
         self._actions = actions
         self._colour = colour
+        self._drawing = Drawing()
         self._surface = Surface(self.repaint, colour=colour)
         self._feed = Feed(source, self._deliver, self._fail, period_s=period_s)
         self._heard, self._heard_at = first, time.monotonic()
@@ -134,7 +135,7 @@ class RunApp(App[None]):
     def repaint(self) -> None:
         """Draw the scene; only rows that have changed are painted."""
         size = self._surface.size
-        self._surface.show(draw(self.model.scene, size.width, size.height))
+        self._surface.show(self._drawing.draw(self.model.scene, size.width, size.height))
 
     def on_key(self, event: events.Key) -> None:
         """Every key goes through the model; the palette, while it is open, has its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,24 +11,31 @@ if TYPE_CHECKING:
     from tianjictl.tui.glyphs import Glyphs, Plot
 
 Points = tuple[tuple[float, float], ...]
-_BRAILLE = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  #: bits by column, then row from the top
+Columns = list[int]  #: the dots of each column: bit 0 is the lowest
+
+
+def _braille_bits(from_the_bottom: tuple[int, ...]) -> tuple[int, ...]:
+    """Bits of a braille character for each set of four dots above each other."""
+    return tuple(sum(bit for dot, bit in enumerate(from_the_bottom) if dots >> dot & 1) for dots in range(16))
+
+
+_LEFT, _RIGHT = _braille_bits((0x40, 0x04, 0x02, 0x01)), _braille_bits((0x80, 0x20, 0x10, 0x08))
 _FINENESS = {"braille": (2, 4), "block": (1, 8), "ascii": (1, 2)}  #: dots in a cell: across, upright
 _LEAST_GAP_S = 10.0
 _GAP_STEPS = 6.0
 
 
-@lru_cache(maxsize=8)
 def curve(points: Points, width: int, height: int, low: float, high: float, kind: Plot) -> tuple[str, ...]:
     """A curve of (seconds, value) over `width`×`height` cells, values from `low` to `high`.
 
     Where nothing was heard for long there is a gap: it is not bridged.
     """
     across, upright = _FINENESS[kind]
-    columns: list[set[int]] = [set() for _ in range(width * across)]
+    columns: Columns = [0] * (width * across)
     placed = _placed(points, width * across, height * upright, low, high)
     longest = _longest_step(points)
     for number, (x, y) in enumerate(placed):
-        columns[x].add(y)
+        columns[x] |= 1 << y
         if number and points[number][0] - points[number - 1][0] <= longest:
             _join(columns, placed[number - 1], (x, y))
     if kind == "braille":
@@ -61,42 +67,42 @@ def _longest_step(points: Points) -> float:
     return max(_LEAST_GAP_S, _GAP_STEPS * steps[len(steps) // 2]) if steps else _LEAST_GAP_S
 
 
-def _join(columns: list[set[int]], start: tuple[int, int], end: tuple[int, int]) -> None:
+def _join(columns: Columns, start: tuple[int, int], end: tuple[int, int]) -> None:
     (x0, y0), (x1, y1) = start, end
     before = y0
     for x in range(x0 + 1, x1 + 1):
         y = round(y0 + (y1 - y0) * (x - x0) / (x1 - x0))
-        step = 1 if y > before else -1
-        columns[x].update(range(before + step, y + step, step) if y != before else (y,))
+        # Upright, it begins beside the dot before: above or below it.
+        columns[x] |= _dots(before + 1, y) if y > before else _dots(y, max(y, before - 1))
         before = y
     if x0 == x1:
-        columns[x0].update(range(min(y0, y1), max(y0, y1) + 1))
+        columns[x0] |= _dots(min(y0, y1), max(y0, y1))
 
 
-def _braille_row(columns: list[set[int]], row: int, height: int) -> str:
-    top = (height - row) * 4 - 1
-    cells = []
-    for left in range(0, len(columns), 2):
-        bits = 0
-        for side in (0, 1):
-            for down in range(4):
-                if top - down in columns[left + side]:
-                    bits |= _BRAILLE[side][down]
-        cells.append(chr(0x2800 + bits) if bits else " ")
-    return "".join(cells)
+def _dots(low: int, high: int) -> int:
+    """All dots from `low` to `high`."""
+    return (2 << high) - (1 << low)
 
 
-def _block_row(columns: list[set[int]], row: int, height: int) -> str:
+def _braille_row(columns: Columns, row: int, height: int) -> str:
+    base = (height - row - 1) * 4
+    pairs = zip(columns[::2], columns[1::2], strict=True)
+    return "".join(
+        chr(0x2800 + bits) if (bits := _LEFT[left >> base & 15] | _RIGHT[right >> base & 15]) else " "
+        for left, right in pairs
+    )
+
+
+def _block_row(columns: Columns, row: int, height: int) -> str:
     """Filled from the bottom up to the highest dot; halves are the finest that every font has."""
     base = (height - row - 1) * 8
-    filled = [max(dots) + 1 - base if dots else 0 for dots in columns]
+    filled = [dots.bit_length() - base for dots in columns]
     return "".join("█" if eighths >= 6 else "▄" if eighths > 0 else " " for eighths in filled)
 
 
-def _ascii_row(columns: list[set[int]], row: int, height: int) -> str:
+def _ascii_row(columns: Columns, row: int, height: int) -> str:
     base = (height - row - 1) * 2
-    marks = {(False, False): " ", (True, False): ".", (False, True): "'", (True, True): ":"}
-    return "".join(marks[base in dots, base + 1 in dots] for dots in columns)
+    return "".join(" .':"[dots >> base & 3] for dots in columns)
 
 
 def bars(values: Sequence[float], height: int, glyphs: Glyphs) -> list[str]:

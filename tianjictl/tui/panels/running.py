@@ -52,6 +52,11 @@ def limit_sentences(scene: Scene) -> list[tuple[str, str]]:
     return sentences
 
 
+def limit_count(scene: Scene) -> int:
+    """How many sentences there are."""
+    return 1 + bool(scene.view.drift.reason) + (scene.view.advice is not None)
+
+
 def explanation(scene: Scene, width: int, height: int) -> Lines:
     """The plan's own words."""
     glyphs = scene.glyphs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tianjictl.runs.words import duration, number, rate
@@ -11,6 +12,7 @@ from tianjictl.tui.text import ends, fit, line, line_width
 
 if TYPE_CHECKING:
     from runtime.contract.view import RunView
+    from tianjictl.tui.glyphs import Glyphs
     from tianjictl.tui.scene import Scene
     from tianjictl.tui.text import Line, Lines, Span
 
@@ -25,7 +27,7 @@ def reward(scene: Scene, width: int, height: int) -> Lines:
     lines: Lines = [titled("return", width, glyphs, note=_evaluated(scene.view))]
     rows = height - 2
     if rows >= 1:
-        lines += _plot(scene, width, rows)
+        lines += _plot(found.history, width, rows, glyphs)
     if found.mean_100 is not None:
         told = line(
             ("mean of 100 ", "label"), (number(found.mean_100), "bold"),
@@ -50,8 +52,9 @@ def _evaluated(view: RunView) -> str:
     return f"evaluator {number(found.evaluation_mean)} at version {found.evaluation_version}"
 
 
-def _plot(scene: Scene, width: int, rows: int) -> Lines:
-    history, glyphs = scene.view.reward.history, scene.glyphs
+@lru_cache(maxsize=4)
+def _plot(history: plots.Points, width: int, rows: int, glyphs: Glyphs) -> Lines:
+    """The curve with its axis; a point comes about once a second, between which it is as it was."""
     if not history:
         return [()] * rows
     values = [value for _at, value in history]
