@@ -30,7 +30,7 @@ from runtime.contract.measurement import MeasureReport
 from runtime.contract.paths import RunPaths, runs_home
 from runtime.contract.plan import Plan
 from runtime.contract.states import Role
-from tianjictl.profiling.rates import host_rates
+from tianjictl.profiling.speeds import host_rates
 
 PLAYBOOKS = Path(__file__).resolve().parents[1] / "playbooks" / "train"
 

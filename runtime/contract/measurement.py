@@ -27,7 +27,8 @@ class MeasureRequest(Document):
     sizes: Sizes
     cores: tuple[NonNegativeInt, ...] = Field(min_length=1)  #: CPU numbers it may use
     learner_cores: tuple[PositiveInt, ...] = (1,)  #: numbers of cores to train with, rising
-    other_envs: tuple[PositiveInt, ...] = ()  #: numbers of environments per actor to try besides that of `sizes`
+    #: Besides `sizes`: an actor is tried with each other number of environments, a learner with each other batch.
+    other_sizes: tuple[Sizes, ...] = ()
     folder: str  #: an existing folder on the file system that will hold checkpoints
     couriers: bool = False  #: whether the job may cross hosts: then couriers are measured, too
     leave_out_strangers: bool = False  #: count no time in which others had the core of what is measured
@@ -52,6 +53,18 @@ class LearnerRate(Document):
     cpu_s_per_sample: Spread | None = None  #: core seconds over all of its cores
 
 
+class TurnRate(Document):
+    """A learner and its buffer by turns on one core, neither waiting for the other, in its core seconds.
+
+    Too short to plan with by itself: held against the same of the usual sizes it says what others cost.
+    """
+
+    num_envs: PositiveInt
+    batch_size: PositiveInt
+    learner_s_per_sample: PositiveFloat
+    buffer_s_per_fragment: PositiveFloat  #: of `num_envs` environments
+
+
 class MeasureReport(Document):
     """Rates of one node. Seconds are of one core.
 
@@ -67,6 +80,7 @@ class MeasureReport(Document):
     courier_cpu_s_per_fragment: Spread | None = None  #: at either end, to send it to another host; none: not measured
     memcpy_mb_per_s: Spread
     checkpoint_mb_per_s: Spread
+    by_turns: tuple[TurnRate, ...] = ()  #: with the sizes that all else was measured with, then with others
     strangers: float = Field(default=0.0, ge=0)
 
 

@@ -51,6 +51,13 @@ def resolve_sizes(job: Job, shape: Shape, env_spec: EnvSpec) -> Sizes:
     return _off_policy(job, job.algorithm, env_spec)
 
 
+def within_bounds(job: Job, shape: Shape, env_spec: EnvSpec, sizes: Sizes) -> bool:
+    """Whether `sizes` keep the bounds of automatic ones for this shape: on-policy of freshness and of the batch."""
+    if not isinstance(job.algorithm, PpoConfig):
+        return True
+    return _OnPolicy.of(job, job.algorithm, shape, env_spec).within_bounds(sizes)
+
+
 def check_pool_ratio(job: Job) -> None:
     """Refuse an explicit batch and buffer whose ratio P is above the tolerance; needs no machine."""
     batch, buffer = job.training.batch_size, job.distributed.buffer_size
@@ -213,8 +220,18 @@ class _OnPolicy:
     def _automatic_fragments(self, num_envs: int) -> int:
         """One fragment of each actor, fewer when that is a large batch; enough that waiting stays below `max_lag`."""
         capped = _ON_POLICY_BATCH // (self.rollout * num_envs)
-        fresh_enough = ceil(2 * self.most_actors / max(1, self.max_lag - 2))
-        return max(1, min(self.most_actors, max(capped, fresh_enough)))
+        return max(1, min(self.most_actors, max(capped, self._fresh_enough)))
+
+    @property
+    def _fresh_enough(self) -> int:
+        """Fragments of a batch with which waiting samples stay below `max_lag`."""
+        return ceil(2 * self.most_actors / max(1, self.max_lag - _LEAST_SLOTS))
+
+    def within_bounds(self, sizes: Sizes) -> bool:
+        """Whether a batch is one that an automatic one could be: fresh enough, and no larger than that asks for."""
+        fewest = min(self.most_actors, self._fresh_enough)
+        most = max(_ON_POLICY_BATCH, fewest * sizes.fragment_samples)
+        return sizes.fragments_per_batch >= fewest and sizes.batch_size <= most
 
     def _for_batch(self, batch: int) -> _Batching:
         """Split an explicit batch into whole fragments; SizesError names the nearest batches that can be."""

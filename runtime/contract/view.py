@@ -102,6 +102,8 @@ class HostCosts(View):
     host: str
     rates: HostRates
     profile_key: str | None = None  #: of the profile that it belongs to
+    num_envs: int | None = None  #: environments per actor and samples per update, with which it was measured
+    batch_size: int | None = None
 
 
 class Advice(View):

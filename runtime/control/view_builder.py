@@ -88,7 +88,13 @@ def build_view(plan: Plan, fold: Fold, facts: Facts) -> RunView:
         bottleneck=bottleneck(plan, fold),
         drift=facts.drift,
         costs=tuple(
-            HostCosts(host=host, rates=rates, profile_key=plan.profile_keys.get(host))
+            HostCosts(
+                host=host,
+                rates=rates,
+                profile_key=plan.profile_keys.get(host),
+                num_envs=plan.sizes.num_envs,
+                batch_size=plan.sizes.batch_size,
+            )
             for host, rates in fold.observed.rates().items()
         ),
         advice=facts.advice,

@@ -38,6 +38,11 @@ class _Look(NamedTuple):
     cpu_s: float
 
 
+def _own_s(begin: _Look, end: _Look) -> float:
+    """Seconds that were its own: what others took is counted with some delay, what it computed is certain."""
+    return max(1e-9, end.at - begin.at - (end.stolen - begin.stolen), end.cpu_s - begin.cpu_s)
+
+
 class Crowd:
     """Actors that produce as fast as they can into rings that never fill. The first of them can be measured."""
 
@@ -99,7 +104,7 @@ class Crowd:
         return ActorRate(
             num_envs=self._sizes.num_envs,
             busy_neighbours=busy_neighbours,
-            steps_per_s=spread((b.steps - a.steps) / (b.at - a.at - (b.stolen - a.stolen)) for a, b in moved),
+            steps_per_s=spread((b.steps - a.steps) / _own_s(a, b) for a, b in moved),
             cpu_s_per_step=spread((b.cpu_s - a.cpu_s) / (b.steps - a.steps) for a, b in moved),
         )
 

@@ -1,6 +1,7 @@
 """One learner and its buffer in this process: the real components over private memory, fed by hand.
 
-What is timed is the code that a run executes, ring and board included; only waiting for each other is left out.
+What is timed is the code that a run executes, ring and board included; only waiting for each other is left out. Time is
+that of the core: others that have it meanwhile do not count.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ from runtime.resources import Resources
 if TYPE_CHECKING:
     from runtime.components.base import Component
     from runtime.contract.measurement import MeasureRequest
+    from runtime.contract.plan import Sizes
 
 
 class Bench:
     """Measures a buffer and its learner, in whatever cores the process is bound to."""
 
-    def __init__(self, request: MeasureRequest) -> None:
+    def __init__(self, request: MeasureRequest, sizes: Sizes | None = None) -> None:
+        """With the sizes of the request, or others."""
         self._request = request
-        plan = small_plan(request, learner=request.cores, buffer=request.cores, actors=(request.cores,))
+        cores = request.cores
+        plan = small_plan(request, learner=cores, buffer=cores, actors=(cores,), sizes=sizes)
         self._resources = Resources.create(names.wire(plan, plan.head), shared=False)
         self._assembly = Assembly(
             plan, plan.head, self._resources, RunPaths(Path(request.folder)), run_attempt=1, resume_from=None
@@ -76,7 +80,7 @@ class Bench:
 
 
 def _timed(component: Component) -> tuple[float, bool]:
-    """Seconds of one tick and whether it worked; a tick that found nothing to do costs nothing."""
-    began = time.perf_counter()
+    """Core seconds of one tick and whether it worked; a tick that found nothing to do costs nothing."""
+    began = time.process_time()
     worked = component.tick() is Progress.WORKED
-    return (time.perf_counter() - began if worked else 0.0), worked
+    return (time.process_time() - began if worked else 0.0), worked

@@ -19,6 +19,7 @@ from runtime.contract.measurement import (
     MeasureReport,
     MeasureRequest,
     Spread,
+    TurnRate,
 )
 from runtime.control.forkserver import import_for
 from runtime.envs.errors import EnvError
@@ -34,11 +35,14 @@ from runtime.measure.stage import MeasureError
 if TYPE_CHECKING:
     import numpy as np
 
+    from runtime.contract.plan import Sizes
+
 _MOST_FEEDING = 8  #: actors; where it would take more, fragments are made up instead
 _MARGIN = 1.15  #: by which those who feed a learner must be faster than it
 _QUICK = 20_000.0  #: steps per second of an actor: with less, a few seconds teach nothing
 _GAIN = 1.05  #: a learner that gains less from twice the cores is saturated
-_ESTIMATE_S = 0.25
+_ESTIMATE_S = 0.25  #: for a learner by turns
+_OTHERS_S = 0.2  #: the same with other sizes
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,13 +63,13 @@ def measure(request: MeasureRequest) -> MeasureReport:
     """Measure everything. Who steers it floats over the request's cores, and sleeps most of the time."""
     pin(request.cores)
     import_for(plans.small_plan(request, learner=request.cores, buffer=request.cores, actors=()))
-    several = (request.learner_cores, request.other_envs)
+    several = (request.learner_cores, _other_envs(request))
     progress = _Progress(total=4 + sum(map(len, several)) + (len(request.cores) > 1) + request.couriers)
     progress.next("an actor alone")
     actors = [alone(request, request.seconds / 2)]
     progress.next("a learner and its buffer by turns")
-    samples_per_s, receive_s = _by_turns(request)
-    trials = list(_learners(request, progress, actors[0], samples_per_s))
+    turns = list(by_turns(request))
+    trials = list(_learners(request, progress, actors[0], 1.0 / turns[0].learner_s_per_sample))
     actors += _actors(request, progress, trials[0].policy)
     courier = _courier(request, progress) if request.couriers else None
     progress.next("copying memory")
@@ -76,11 +80,12 @@ def measure(request: MeasureRequest) -> MeasureReport:
         actors=tuple(actors),
         learners=tuple(trial.learner for trial in trials),
         fragment_samples=request.sizes.fragment_samples,
-        buffer_s_per_fragment=spread([max(receive_s, trials[0].receive_s)]),
+        buffer_s_per_fragment=spread([max(turns[0].buffer_s_per_fragment, trials[0].receive_s)]),
         buffer_cpu_s_per_fragment=trials[0].buffer_cpu_s,
         courier_cpu_s_per_fragment=courier,
         memcpy_mb_per_s=copying,
         checkpoint_mb_per_s=writing,
+        by_turns=tuple(turns),
         strangers=trials[0].strangers,
     )
 
@@ -91,7 +96,7 @@ def _actors(request: MeasureRequest, progress: _Progress, policy: np.ndarray | N
     if several:
         progress.next(f"an actor beside {len(request.cores) - 1} busy core(s)")
         yield among_others(request, request.seconds, policy=policy)
-    for num_envs in request.other_envs:
+    for num_envs in _other_envs(request):
         progress.next(f"an actor with {num_envs} environments")
         sizes = request.sizes.model_copy(update={"num_envs": num_envs})
         if several:
@@ -100,11 +105,33 @@ def _actors(request: MeasureRequest, progress: _Progress, policy: np.ndarray | N
             yield alone(request, request.seconds / 2, sizes)
 
 
-def _by_turns(request: MeasureRequest) -> tuple[float, float]:
-    """Samples per second of a learner on one core, and seconds per fragment of its buffer; neither waits."""
+def _other_envs(request: MeasureRequest) -> list[int]:
+    """Numbers of environments to try an actor with, besides the usual one."""
+    numbers = dict.fromkeys(sizes.num_envs for sizes in request.other_sizes)
+    return [number for number in numbers if number != request.sizes.num_envs]
+
+
+def by_turns(request: MeasureRequest) -> Iterator[TurnRate]:
+    """A learner and its buffer on one core with the usual sizes, then with each other batch.
+
+    Where an update takes long already, what it costs beside its samples is nothing: a larger one is not waited for.
+    """
     before = os.sched_getaffinity(0)
     pin(request.cores[:1])
-    bench = Bench(request)
+    usual = _turn(request, request.sizes, _ESTIMATE_S)
+    yield usual
+    longest = max(_ESTIMATE_S, usual.batch_size * usual.learner_s_per_sample)
+    known = {usual.batch_size}
+    for sizes in request.other_sizes:
+        if sizes.batch_size in known or sizes.batch_size * usual.learner_s_per_sample > longest:
+            continue
+        known.add(sizes.batch_size)
+        yield _turn(request, sizes, _OTHERS_S)
+    os.sched_setaffinity(0, before)
+
+
+def _turn(request: MeasureRequest, sizes: Sizes, seconds: float) -> TurnRate:
+    bench = Bench(request, sizes)
     receive: list[float] = []
 
     def learner() -> float:
@@ -112,10 +139,14 @@ def _by_turns(request: MeasureRequest) -> tuple[float, float]:
         receive.append(fragment_s)
         return samples_per_s
 
-    rate = repeated(learner, _ESTIMATE_S)
+    rate = repeated(learner, seconds)
     bench.close()
-    os.sched_setaffinity(0, before)
-    return rate.median, spread(receive[1:] or receive).median
+    return TurnRate(
+        num_envs=sizes.num_envs,
+        batch_size=sizes.batch_size,
+        learner_s_per_sample=1.0 / rate.median,
+        buffer_s_per_fragment=spread(receive[1:] or receive).median,
+    )
 
 
 def _learners(

@@ -14,7 +14,7 @@ from tianjictl.planning.explain import Explanation, explain
 from tianjictl.planning.stating import node_of, state
 from tianjictl.profiling.local import local_facts, measure_request, measured_sizes
 from tianjictl.profiling.probing import measure
-from tianjictl.profiling.rates import host_rates
+from tianjictl.profiling.speeds import host_rates
 
 
 def explained(folder: Path, **sections: Any) -> Explanation:
@@ -24,7 +24,7 @@ def explained(folder: Path, **sections: Any) -> Explanation:
     document = {"name": "test", "env": {"id": "CartPole-v1", "num_envs": 16}, "distributed": distributed, **sections}
     wanted, facts = Job.model_validate(document), local_facts()
     request = measure_request(wanted, CARTPOLE, measured_sizes(wanted, CARTPOLE), facts, folder)
-    brief = request.model_copy(update={"seconds": 0.2, "other_envs": ()})
+    brief = request.model_copy(update={"seconds": 0.2, "other_sizes": ()})
     report = measure(brief, lambda _step: None)
     decided: list[Any] = []
     problem = state(wanted, CARTPOLE, [node_of(facts, host_rates(report))])

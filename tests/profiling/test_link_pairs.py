@@ -26,8 +26,8 @@ from tianjictl.profiling.links import (
     rounds_of,
 )
 from tianjictl.profiling.local import local_facts
-from tianjictl.profiling.rates import host_rates
 from tianjictl.profiling.remote_facts import NodeFacts
+from tianjictl.profiling.speeds import host_rates
 
 FACTS = local_facts()
 

@@ -34,7 +34,7 @@ from tianjictl.profiling.facts.cpus import Core
 from tianjictl.profiling.local import local_facts, measure_request, measured_sizes
 from tianjictl.profiling.probing import EnvProbe, measure
 from tianjictl.profiling.profile import ClusterProfile, HostProfile, profile_key
-from tianjictl.profiling.rates import host_rates
+from tianjictl.profiling.speeds import host_rates
 
 CARTPOLE = EnvSpec(id="CartPole-v1", observation_shape=(4,), num_actions=2, native_vector=True, autoreset="next-step")
 

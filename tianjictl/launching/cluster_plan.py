@@ -22,7 +22,7 @@ from tianjictl.profiling.networks import choose_networks
 from tianjictl.profiling.nodes import beside, limited, look_at
 from tianjictl.profiling.probing import EnvProbe
 from tianjictl.profiling.profile import digest_of, inventory_digest, job_digest, profile_key
-from tianjictl.profiling.rates import host_rates, known_rates
+from tianjictl.profiling.rates import known_rates
 from tianjictl.profiling.remote_facts import node_facts
 
 if TYPE_CHECKING:
@@ -117,14 +117,14 @@ def plan_of(
     prints = Fingerprints(job=job_digest(job), inventory=nodes_digest(nodes, networks), profile=rates.digest)
     stated = [host_plan(node, networks[node.host.name]) for node in nodes]
     keys = {node.host.name: profile_key(node.facts, job, measured_sizes(job, env)) for node in nodes if rates.reports}
-    profiled = {name: host_rates(report) for name, report in rates.reports.items()}
-    learnt = learnt_from_runs(profiled, keys, rates.measured_at)
-    known = learnt.rates
-    speeds = known_mb_per_s(nodes, networks, profile_path) if len(nodes) > 1 else {}
-    problem = state(job, env, _as_planned(nodes, stated, known, speeds))
+    learnt = learnt_from_runs(rates.reports, keys, rates.measured_at)
+    links = known_mb_per_s(nodes, networks, profile_path) if len(nodes) > 1 else {}
+    usual = {name: speeds.at() for name, speeds in learnt.speeds.items()}
+    nodes_at = (lambda sizes: _as_planned(nodes, stated, learnt.at(sizes), links)) if learnt.scales else None
+    problem = state(job, env, _as_planned(nodes, stated, usual, links), nodes_at)
     told = (*notes, *rates.notes, *learnt.notes)
     plan = make_plan(
-        problem, job, env, prints, hosts=stated, rates=known, profile_keys=keys, notes=told, decided=decided
+        problem, job, env, prints, hosts=stated, rates_at=learnt.at, profile_keys=keys, notes=told, decided=decided
     )
     refuse_what_looks_frozen(plan)
     return plan

@@ -19,7 +19,6 @@ from tianjictl.profiling.calibration import Calibrated, learnt_from_runs
 from tianjictl.profiling.local import local_facts, measured_profile, measured_sizes
 from tianjictl.profiling.probing import EnvProbe
 from tianjictl.profiling.profile import HostProfile, inventory_digest, job_digest, profile_key
-from tianjictl.profiling.rates import host_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,12 +84,16 @@ def _plan(
     if profile is not None and host is not None and host.measured is not None:
         keys = {facts.name: profile_key(facts, job, measured_sizes(job, env))}
         measured_at = {facts.name: profile.created_at} if profile_path is None else {}
-        learnt = learnt_from_runs({facts.name: host_rates(host.measured)}, keys, measured_at)
-        problem = state(job, env, [node_of(facts, learnt.rates[facts.name])])
+        learnt = learnt_from_runs({facts.name: host.measured}, keys, measured_at)
+        speeds = learnt.speeds[facts.name]
+        nodes_at = (lambda sizes: [node_of(facts, speeds.at(sizes))]) if learnt.scales else None
+        problem = state(job, env, [node_of(facts, speeds.at())], nodes_at)
     prints = Fingerprints(
         job=job_digest(job), inventory=inventory_digest(facts), profile=None if profile is None else profile.digest
     )
-    plan = make_plan(problem, job, env, prints, profile_keys=keys, notes=learnt.notes, decided=decided)
+    plan = make_plan(
+        problem, job, env, prints, rates_at=learnt.at, profile_keys=keys, notes=learnt.notes, decided=decided
+    )
     refuse_what_looks_frozen(plan)
     return plan
 

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 from runtime.contract.plan import HostPlan, NamesUsed, Plan
 from runtime.contract.predicting import predicted
 from runtime.contract.sizes import resolve_sizes
+from runtime.contract.sizings import admitted, sized
 from runtime.contract.states import Role
-from tianjictl.planning.decide import solve
+from tianjictl.planning.decide import settle
 from tianjictl.planning.explain import brief
 from tianjictl.planning.infeasible import infeasible
 from tianjictl.planning.links import links_of
 from tianjictl.planning.pinning import in_order
 from tianjictl.planning.placement import place
-from tianjictl.planning.stating import with_buffer
+from tianjictl.planning.sizing_words import sizing_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
-    from runtime.contract.plan import Fingerprints
+    from runtime.contract.plan import Fingerprints, Sizes
     from runtime.contract.rates import HostRates
     from tianjictl.planning.problem import Problem
     from tianjictl.planning.solution import Solution
@@ -36,38 +37,42 @@ def make_plan(
     fingerprints: Fingerprints,
     *,
     hosts: Sequence[HostPlan] = (),
-    rates: Mapping[str, HostRates] | None = None,
+    rates_at: Callable[[Sizes], Mapping[str, HostRates]] | None = None,
     profile_keys: Mapping[str, str] | None = None,
     notes: tuple[str, ...] = (),
     decided: Callable[[Problem, Solution], None] = lambda _problem, _solution: None,
 ) -> Plan:
     """Decide, place and predict; raises Infeasible, or SizesError where the job's sizes contradict each other.
 
-    `hosts`: what is known of the nodes before anything is placed there. `rates`: of each host as measured, where the
-    problem's are smoothed; `profile_keys`: where those are kept. `decided` is told what an explanation needs.
+    `hosts`: what is known of the nodes before anything is placed there. `rates_at`: of each host as measured, for the
+    sizes of the plan; the problem's are smoothed, and those of its smallest shape. `profile_keys`: where those are
+    kept. `decided` is told what an explanation needs: the problem at the sizes that were chosen.
     """
-    solution = solve(problem)
-    if solution is None:
+    settled = settle(problem, lambda sizing, shape: admitted(job, sizing, shape, env) is not None)
+    if settled is None:
         raise infeasible(problem)
+    problem, solution, _ = settled
     decided(problem, solution)
     placed = place(problem, solution)
-    known = {node.name: node.rates for node in problem.nodes if node.rates is not None} if rates is None else rates
+    sizes = resolve_sizes(sized(job, problem.sizing), solution.shape, env)
+    known = {node.name: node.rates for node in problem.nodes if node.rates is not None}
     plan = Plan(
         shape=str(solution.shape),
         names_used=NamesUsed(actors=solution.shape.actors, groups=solution.shape.learners),
         job=job,
         env=env,
-        sizes=resolve_sizes(with_buffer(job, problem.buffer_size), solution.shape, env),
+        sizes=sizes,
         hosts=_hosts(problem, hosts, placed.oversubscription),
         placements=placed.components,
-        rates=dict(known) if problem.measured else {},
+        rates=dict(known if rates_at is None else rates_at(sizes)) if problem.measured else {},
         profile_keys=dict(profile_keys or {}),
         fingerprints=fingerprints,
         solver=solution.proof,
     )
     plan = plan.model_copy(update={"predicted": predicted(plan)})
+    told = (*notes, *sizing_words(settled, plan), *_notes(problem, plan))
     words = brief(problem, solution, plan)
-    return plan.model_copy(update={"predicted": predicted(plan, words), "notes": (*notes, *_notes(problem, plan))})
+    return plan.model_copy(update={"predicted": predicted(plan, words), "notes": told})
 
 
 def _hosts(problem: Problem, told: Sequence[HostPlan], crowded: Sequence[float]) -> tuple[HostPlan, ...]:
@@ -90,8 +95,6 @@ def _hosts(problem: Problem, told: Sequence[HostPlan], crowded: Sequence[float])
 
 
 def _notes(problem: Problem, plan: Plan) -> Iterator[str]:
-    if problem.buffer_size is not None:
-        yield f"buffers hold {plan.sizes.buffer_size} samples: memory allows no more"
     for node in problem.nodes:
         if node.capacity < len(node.cores):
             yield f"{node.name}: a quota allows {node.capacity:g} CPUs' worth of time"

@@ -1,17 +1,77 @@
-"""Which counts go to which node: the one entry to the planner's arithmetic."""
+"""Which counts go to which node, and with which sizes: the one entry to the planner's arithmetic."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tianjictl.planning.alone import solve_alone
-from tianjictl.planning.room import fits
+from tianjictl.planning.recipes import recipes
+from tianjictl.planning.room import fits, room_of
 from tianjictl.planning.sharing import share_cores
+from tianjictl.planning.solution import ALIKE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runtime.contract.shape import Shape
+    from runtime.contract.sizings import Sizing
     from tianjictl.planning.problem import Problem
     from tianjictl.planning.solution import Solution
+
+    Admits = Callable[[Sizing, Shape], bool]
+
+#: Samples per second that other sizes must give for each that the usual ones give. Sizes change what is learnt: above
+#: some batch, samples teach less each (McCandlish et al., An empirical model of large-batch training, 2018).
+WORTH = 1.25
+
+
+class Settled(NamedTuple):
+    """The problem at the sizes that were chosen, and its solution."""
+
+    problem: Problem
+    solution: Solution
+    instead: float | None = None  #: samples per second at the usual sizes, where others were chosen and these fit
+
+
+def settle(problem: Problem, admits: Admits = lambda _sizing, _shape: True) -> Settled | None:
+    """Sizes and counts; None where nothing fits with any sizes.
+
+    Other sizes than the usual are chosen only where they give at least `WORTH` times as much, or where the usual ones
+    do not fit: of these the ones that give the most, of several that do the nearest to the usual. `admits`: whether
+    sizes keep the bounds of the job with a shape; those of a choice that does not are not taken.
+    """
+    usual = solve(problem)
+    best = None if usual is None else Settled(problem, usual)
+    if usual is not None and (usual.value <= 0 or not problem.measured):
+        return best
+    needed = 0.0 if usual is None else WORTH * usual.value
+    for narrowed in _others(problem):
+        most = max(needed, 0.0 if best is None else best.solution.value)
+        if bound_of(narrowed) < most:
+            continue
+        found = solve(narrowed)
+        if found is None or found.value < needed or not admits(narrowed.sizing, found.shape):
+            continue
+        if best is None or found.value > best.solution.value * (1.0 + ALIKE):
+            best = Settled(narrowed, found, None if usual is None else usual.value)
+    return best
+
+
+def _others(problem: Problem) -> Iterator[Problem]:
+    """The problem narrowed to each choice, but for those that differ from a nearer one by memory that does not bind."""
+    seen = {room_of(problem)}
+    for choice in problem.choices:
+        narrowed = problem.at(choice)
+        room = room_of(narrowed)
+        if room not in seen:
+            seen.add(room)
+            yield narrowed
+
+
+def bound_of(problem: Problem) -> float:
+    """Samples per second that no placement of a problem can exceed; 0 where none fits."""
+    return max((recipe.bound for recipe in recipes(problem)), default=0.0) * problem.ratio
 
 
 def solve(problem: Problem, *, effort: float = 1.0) -> Solution | None:

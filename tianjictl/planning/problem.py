@@ -5,12 +5,13 @@ Every limit is a field that `dataclasses.replace` can change, so that a limit's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.contract.forecast import Charges
 from runtime.contract.rates import HostRates, LearnerSpeed
 from runtime.contract.shape import Shape
+from runtime.contract.sizings import USUAL, Sizing
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
@@ -46,6 +47,24 @@ class MemoryNeeds:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """Sizes that may be planned with: what components need and how fast each node is with them."""
+
+    sizing: Sizing
+    memory: MemoryNeeds
+    rates: tuple[HostRates | None, ...]  #: of every node, in the problem's order
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedChoices:
+    """What a job would leave to be chosen if one number of it were not there."""
+
+    key: str  #: of the job, `training.batch_size`
+    value: float
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """What to place and where, the head first. None for a count means: choose it."""
 
@@ -62,7 +81,10 @@ class Problem:
     memory: MemoryNeeds
     bytes_per_step: int  #: of a step that crosses to another node
     charges: Charges = _CHARGES
-    buffer_size: int | None = None  #: what memory holds an automatic buffer down to; none: it has its usual size
+    sizing: Sizing = USUAL  #: the sizes that all of it is stated for
+    choices: tuple[Choice, ...] = ()  #: other sizes, the nearest to the usual first
+    opened: tuple[OpenedChoices, ...] = ()  #: what an explanation may try
+    usual: Problem | None = None  #: the problem with the usual sizes and all choices, where this one left them
 
     @property
     def num_cores(self) -> int:
@@ -76,6 +98,13 @@ class Problem:
     def rates(self, node: Node) -> HostRates:
         """As measured; nominal for all nodes where one of them was not."""
         return node.rates if node.rates is not None and self.measured else NOMINAL
+
+    def at(self, choice: Choice) -> Problem:
+        """The problem narrowed to other sizes."""
+        nodes = tuple(replace(node, rates=rates) for node, rates in zip(self.nodes, choice.rates, strict=True))
+        return replace(
+            self, nodes=nodes, memory=choice.memory, sizing=choice.sizing, choices=(), usual=self.usual or self
+        )
 
     @property
     def where(self) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tianjictl.planning.terms import terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from tianjictl.planning.problem import Problem
     from tianjictl.planning.terms import Terms
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
 def fits(problem: Problem) -> bool:
     """Whether any counts that the request allows fit."""
     return any(_fit(problem, terms_of(problem, cores)) for cores in problem.learner_core_choices())
+
+
+def room_of(problem: Problem) -> Hashable:
+    """What the planner can tell two sizings of a problem apart by: speeds, and the counts that fit on every node."""
+    known: dict[Terms, Hashable] = {}
+    for cores in problem.learner_core_choices():
+        for term in terms_of(problem, cores):
+            if term not in known:
+                beside = tuple(term.actors_beside(learners) for learners in term.learner_counts)
+                known[term] = replace(term, memory=0, learner_memory=0, actor_memory=0), beside
+    terms = (terms_of(problem, cores) for cores in problem.learner_core_choices())
+    return tuple(tuple(known[term] for term in each) for each in terms)
 
 
 def _fit(problem: Problem, terms: Sequence[Terms]) -> bool:

@@ -10,19 +10,22 @@ from runtime.contract.drafting import MOST_PER_CORE
 from runtime.contract.forecast import bytes_per_step, trained_per_step
 from runtime.contract.shape import Shape
 from runtime.contract.sizes import SizesError, resolve_sizes
+from runtime.contract.sizings import Sizing, opened, sized, sizings
 from runtime.contract.states import Dependencies
 from tianjictl.planning.node import Node
-from tianjictl.planning.problem import MemoryNeeds, Problem
+from tianjictl.planning.problem import Choice, MemoryNeeds, OpenedChoices, Problem
 from tianjictl.planning.room import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
     from runtime.contract.plan import HostPlan, Sizes
     from runtime.contract.rates import HostRates
     from tianjictl.profiling.facts.host import HostFacts
+
+    NodesAt = Callable[[Sizes], Sequence[Node]]
 
 _MIB = 1 << 20
 _LIKE = 0.15  #: rates that differ by less than this part from the median of their kind are taken to be the median
@@ -42,19 +45,34 @@ def node_of(facts: HostFacts, rates: HostRates | None = None, told: HostPlan | N
     return replace(node, name=told.name, roles=told.roles, mb_per_s=told.mb_per_s, wan=told.wan)
 
 
-def state(job: Job, env: EnvSpec, nodes: Sequence[Node]) -> Problem:
+def state(job: Job, env: EnvSpec, nodes: Sequence[Node], nodes_at: NodesAt | None = None) -> Problem:
     """The problem of placing `job` on nodes, the head first; SizesError where the job's sizes contradict each other.
 
-    Where an automatic buffer is larger than memory allows, the largest that fits is planned with.
+    `nodes_at` tells how fast the same nodes are with other sizes than those that they were measured with; without it
+    there are no others to choose. Where an automatic buffer is larger than memory allows, the largest that fits takes
+    the place of the usual one.
     """
     problem = _stated(job, env, nodes)
+    if nodes_at is not None:
+        shape = _smallest(job, nodes)
+        others = sizings(job, shape, env)[1:]
+        problem = replace(
+            problem,
+            choices=tuple(_choices(job, others, shape, env, nodes_at)),
+            opened=tuple(_opened(job, shape, env, nodes_at)),
+        )
     if isinstance(job.distributed.buffer_size, int) or fits(problem) or not fits(_without_memory_limit(problem)):
         return problem
-    low, high = 0, _sizes(job, env, nodes).buffer_size  # the first does not fit, nor does the last
+    return _held_by_memory(problem, job, env, nodes_at)
+
+
+def _held_by_memory(problem: Problem, job: Job, env: EnvSpec, nodes_at: NodesAt | None) -> Problem:
+    """With the largest buffer that fits; as it is where none does."""
+    low, high = 0, _sizes(job, env, problem.nodes).buffer_size  # the first does not fit, nor does the last
     best = problem
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2
-        tried = _with_buffer(job, env, nodes, middle)
+        tried = _with_buffer(problem, job, env, middle, nodes_at)
         if tried is not None and fits(tried):
             low, best = middle, tried
         elif tried is None:
@@ -62,6 +80,23 @@ def state(job: Job, env: EnvSpec, nodes: Sequence[Node]) -> Problem:
         else:
             high = middle
     return best
+
+
+def _choices(job: Job, others: Iterable[Sizing], shape: Shape, env: EnvSpec, nodes_at: NodesAt) -> Iterator[Choice]:
+    """What each sizing needs, and how fast the nodes are with it."""
+    known: dict[tuple[int, int], tuple[HostRates | None, ...]] = {}
+    for sizing in others:
+        sizes = resolve_sizes(sized(job, sizing), shape, env)
+        cost = sizes.num_envs, sizes.batch_size  # a buffer's size costs memory and no time
+        if cost not in known:
+            known[cost] = tuple(node.rates for node in nodes_at(sizes))
+        yield Choice(sizing, memory_needs(env, sizes, on_policy=job.on_policy), known[cost])
+
+
+def _opened(job: Job, shape: Shape, env: EnvSpec, nodes_at: NodesAt) -> Iterator[OpenedChoices]:
+    for each in opened(job):
+        there = sizings(each.job, shape, env)
+        yield OpenedChoices(each.key, each.value, tuple(_choices(each.job, there, shape, env, nodes_at)))
 
 
 def smoothed(nodes: Sequence[Node], models: Sequence[str]) -> tuple[Node, ...]:
@@ -80,13 +115,6 @@ def smoothed(nodes: Sequence[Node], models: Sequence[str]) -> tuple[Node, ...]:
         return node if usual is None or not _alike(node.rates, usual) else replace(node, rates=usual)
 
     return tuple(settled(node, model) for node, model in zip(nodes, models, strict=True))
-
-
-def with_buffer(job: Job, buffer_size: int | None) -> Job:
-    """The job whose sizes are meant: with an automatic buffer held down to what memory allows."""
-    if buffer_size is None:
-        return job
-    return job.model_copy(update={"distributed": job.distributed.model_copy(update={"buffer_size": buffer_size})})
 
 
 def memory_needs(env: EnvSpec, sizes: Sizes, *, on_policy: bool) -> MemoryNeeds:
@@ -123,7 +151,11 @@ def _stated(job: Job, env: EnvSpec, nodes: Sequence[Node]) -> Problem:
 
 
 def _sizes(job: Job, env: EnvSpec, nodes: Sequence[Node]) -> Sizes:
-    """Of the smallest shape that the job allows.
+    return resolve_sizes(job, _smallest(job, nodes), env)
+
+
+def _smallest(job: Job, nodes: Sequence[Node]) -> Shape:
+    """The smallest shape that the job allows.
 
     Sizes grow with the counts: those of an absurd request would make even the nearest sensible shape look too large.
     """
@@ -131,15 +163,23 @@ def _sizes(job: Job, env: EnvSpec, nodes: Sequence[Node]) -> Sizes:
     learners, actors = (
         count if isinstance(count, int) else 1 for count in (job.distributed.learners, job.distributed.actors)
     )
-    return resolve_sizes(job, Shape(min(learners, most), min(max(actors, learners), most)), env)
+    return Shape(min(learners, most), min(max(actors, learners), most))
 
 
-def _with_buffer(job: Job, env: EnvSpec, nodes: Sequence[Node], size: int) -> Problem | None:
+def _with_buffer(problem: Problem, job: Job, env: EnvSpec, size: int, nodes_at: NodesAt | None) -> Problem | None:
     """None where the buffer is smaller than batches and P allow."""
+    sizing = Sizing(buffer_size=size)
     try:
-        return replace(_stated(with_buffer(job, size), env, nodes), buffer_size=size)
+        sizes = _sizes(sized(job, sizing), env, problem.nodes)
     except SizesError:
         return None
+    return replace(
+        problem,
+        nodes=problem.nodes if nodes_at is None else tuple(nodes_at(sizes)),
+        memory=memory_needs(env, sizes, on_policy=job.on_policy),
+        sizing=sizing,
+        usual=problem,
+    )
 
 
 def _without_memory_limit(problem: Problem) -> Problem:

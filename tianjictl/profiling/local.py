@@ -11,6 +11,7 @@ from runtime.contract.measurement import MeasureRequest
 from runtime.contract.paths import runs_home
 from runtime.contract.shape import Shape
 from runtime.contract.sizes import resolve_sizes
+from runtime.contract.sizings import admitted, opened, sizings
 from tianjictl.hosts.local import LocalHost
 from tianjictl.profiling import store
 from tianjictl.profiling.facts.host import HostFacts, understand
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from runtime.contract.job import Job
     from runtime.contract.measurement import MeasureProgress
     from runtime.contract.plan import Sizes
+
+_OTHER_BATCHES = 4  #: each takes a quarter of a second
 
 
 def local_facts(*, devices: bool = False) -> HostFacts:
@@ -75,7 +78,7 @@ def measure_request(
         sizes=sizes,
         cores=usable,
         learner_cores=tuple(counts),
-        other_envs=_other_envs(job, sizes),
+        other_sizes=other_sizes(job, env),
         couriers=several,
         leave_out_strangers=True,
         folder=str(folder),
@@ -85,13 +88,40 @@ def measure_request(
 def measured_sizes(job: Job, env: EnvSpec) -> Sizes:
     """Sizes to measure with: those of the job's own counts where it has them, for they decide how many environments
     an actor has."""
+    return resolve_sizes(job, _measured_shape(job), env)
+
+
+def _measured_shape(job: Job) -> Shape:
     learners = job.distributed.learners if isinstance(job.distributed.learners, int) else 1
     actors = job.distributed.actors if isinstance(job.distributed.actors, int) else learners
-    return resolve_sizes(job, Shape(learners, max(learners, actors)), env)
+    return Shape(learners, max(learners, actors))
 
 
-def _other_envs(job: Job, sizes: Sizes) -> tuple[int, ...]:
-    """Half as many environments per actor and twice as many, where the job leaves that open."""
+def other_sizes(job: Job, env: EnvSpec) -> tuple[Sizes, ...]:
+    """Sizes that a plan may choose instead, and those that it could if the job said less: few of them, for each takes
+    time. Costs of those between follow from these.
+    """
+    shape = _measured_shape(job)
+    usual = resolve_sizes(job, shape, env)
+    jobs = [job, *(each.job for each in opened(job))]
+    known = [
+        (sizes.num_envs, sizes.batch_size, sizes)
+        for each in jobs
+        for sizing in sizings(each, shape, env)
+        if (sizes := admitted(each, sizing, shape, env)) is not None
+    ]
+    envs = {num_envs for num_envs, _, _ in known if num_envs != usual.num_envs}
     if isinstance(job.env.num_envs, int):
-        return ()
-    return tuple(dict.fromkeys(n for n in (sizes.num_envs // 2, 2 * sizes.num_envs) if n not in (0, sizes.num_envs)))
+        envs = {number for number in envs if number > usual.num_envs}  # only more of them may be worth asking for
+    batches = sorted({batch for _, batch, _ in known if batch != usual.batch_size})
+    while len(batches) > _OTHER_BATCHES:  # the extremes stay, and of the rest what is furthest from its neighbours
+        ratios = [batches[i + 1] / batches[i - 1] for i in range(1, len(batches) - 1)]
+        del batches[ratios.index(min(ratios)) + 1]
+    found: list[Sizes] = []
+    for num_envs, batch, sizes in known:
+        if num_envs in envs or batch in batches:
+            found.append(sizes)
+            envs.discard(num_envs)
+            if batch in batches:
+                batches.remove(batch)
+    return tuple(found)

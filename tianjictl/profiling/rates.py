@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.contract.rates import HostRates, LearnerSpeed
 from tianjictl.profiling import store
 from tianjictl.profiling.local import measured_sizes
 from tianjictl.profiling.profile import digest_of, profile_key
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from runtime.contract.envspec import EnvSpec
     from runtime.contract.job import Job
-    from runtime.contract.measurement import MeasureReport, Spread
+    from runtime.contract.measurement import MeasureReport
     from tianjictl.profiling.profile import ClusterProfile
     from tianjictl.profiling.remote_facts import NodeFacts
 
@@ -56,33 +55,6 @@ def known_rates(nodes: Sequence[NodeFacts], job: Job, env: EnvSpec, path: Path |
         notes.append(f"{node.host.name} was not measured and is taken to be as fast as {model.host.name}, which {why}")
     digest = digest_of({name: report.model_dump(mode="json") for name, report in sorted(found.items())})
     return KnownRates(reports, digest, {name: profiles[name].created_at for name in profiles}, tuple(notes))
-
-
-def host_rates(report: MeasureReport) -> HostRates:
-    """What a forecast needs of a host: costs of one step, with neighbours as busy as they were in the measurement."""
-    own = [rate for rate in report.actors if rate.num_envs == report.actors[0].num_envs]
-    actor = max(own, key=lambda rate: rate.busy_neighbours)
-    fragment = report.fragment_samples
-    courier = report.courier_cpu_s_per_fragment
-    return HostRates(
-        actor_steps_per_s=actor.steps_per_s.median,
-        actor_cpu_s_per_step=_cost(actor.cpu_s_per_step, 1.0 / actor.steps_per_s.median),
-        learner=tuple(
-            LearnerSpeed(
-                cores=rate.cores,
-                samples_per_s=rate.samples_per_s.median,
-                cpu_s_per_sample=_cost(rate.cpu_s_per_sample, rate.cores / rate.samples_per_s.median),
-            )
-            for rate in report.learners
-        ),
-        buffer_cpu_s_per_step=_cost(report.buffer_cpu_s_per_fragment, report.buffer_s_per_fragment.median) / fragment,
-        receive_s_per_step=report.buffer_s_per_fragment.median / fragment,
-        courier_cpu_s_per_step=_cost(courier, 0.0) / fragment,
-    )
-
-
-def _cost(measured: Spread | None, otherwise: float) -> float:
-    return otherwise if measured is None else measured.median
 
 
 def _from_file(nodes: Sequence[NodeFacts], path: Path) -> dict[str, MeasureReport]:
