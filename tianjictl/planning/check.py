@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from runtime.contract.sizings import admitted
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
@@ -21,8 +22,12 @@ _HEAVY = (Role.LEARNER, Role.ACTOR)
 
 def check(plan: Plan, problem: Problem) -> list[str]:
     """Every way in which the plan breaks a limit of the problem or contradicts itself; empty if none."""
+    sized = _at_the_plans_sizes(plan, problem)
     known = {node.name: node for node in problem.nodes}
-    found = [*_counts(plan, problem), *_sizes(plan), *_rates(plan, problem)]
+    found = [*_counts(plan, problem), *_sizes(plan), *_asked_sizes(plan), *_rates(plan, problem)]
+    if sized is None:
+        found.append("the sizes of the plan are neither the usual ones nor any that could be chosen")
+    problem = sized or problem
     if [host.name for host in plan.hosts] != list(known):
         found.append(f"the plan has the hosts {[host.name for host in plan.hosts]}, there are {list(known)}")
         return found
@@ -37,6 +42,15 @@ def check(plan: Plan, problem: Problem) -> list[str]:
         found += _memory(plan, planned, node, problem)
         found += _network(plan, planned, node, problem)
     return found
+
+
+def _at_the_plans_sizes(plan: Plan, problem: Problem) -> Problem | None:
+    """The problem stated for the sizes that the plan has; None where they are not among its choices."""
+    shape = plan.learners_and_actors
+    for narrowed in (problem, *(problem.at(choice) for choice in problem.choices)):
+        if admitted(plan.job, narrowed.sizing, shape, plan.env) == plan.sizes:
+            return narrowed
+    return None
 
 
 def _counts(plan: Plan, problem: Problem) -> Iterator[str]:
@@ -146,6 +160,19 @@ def _sizes(plan: Plan) -> Iterator[str]:
         yield f"P = {sizes.pool_ratio:g} is above the tolerance of {sizes.staleness_tolerance:g}"
     if plan.job.on_policy and sizes.fragments_per_batch * sizes.fragment_samples != sizes.batch_size:
         yield f"{sizes.fragments_per_batch} fragments of {sizes.fragment_samples} are no batch of {sizes.batch_size}"
+
+
+def _asked_sizes(plan: Plan) -> Iterator[str]:
+    """What the job says of sizes holds; an on-policy buffer only bounds what the rings hold."""
+    job, sizes = plan.job, plan.sizes
+    for what, asked, has in (
+        ("a number of environments", job.env.num_envs, sizes.num_envs),
+        ("batches", job.training.batch_size, sizes.batch_size),
+        ("buffers", job.distributed.buffer_size, sizes.buffer_size),
+    ):
+        bounded = what == "buffers" and job.on_policy
+        if isinstance(asked, int) and (has > asked or (has < asked and not bounded)):
+            yield f"the job asks for {what} of {asked}, the plan has {has}"
 
 
 def _memory(plan: Plan, planned: HostPlan, node: Node, problem: Problem) -> Iterator[str]:

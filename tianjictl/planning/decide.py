@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tianjictl.planning.alone import solve_alone
+from tianjictl.planning.flows import steps_per_s
+from tianjictl.planning.greedy import grow
 from tianjictl.planning.recipes import recipes
 from tianjictl.planning.room import fits, room_of
 from tianjictl.planning.sharing import share_cores
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 #: Samples per second that other sizes must give for each that the usual ones give. Sizes change what is learnt: above
 #: some batch, samples teach less each (McCandlish et al., An empirical model of large-batch training, 2018).
 WORTH = 1.25
+_FEW_NODES = 8  #: over which every choice of sizes is solved
 
 
 class Settled(NamedTuple):
@@ -41,6 +44,8 @@ def settle(problem: Problem, admits: Admits = lambda _sizing, _shape: True) -> S
     do not fit: of these the ones that give the most, of several that do the nearest to the usual. `admits`: whether
     sizes keep the bounds of the job with a shape; those of a choice that does not are not taken.
     """
+    if problem.choices and len(problem.nodes) > _FEW_NODES:
+        return _settle_quickly(problem, admits)
     usual = solve(problem)
     best = None if usual is None else Settled(problem, usual)
     if usual is not None and (usual.value <= 0 or not problem.measured):
@@ -56,6 +61,25 @@ def settle(problem: Problem, admits: Admits = lambda _sizing, _shape: True) -> S
         if best is None or found.value > best.solution.value * (1.0 + ALIKE):
             best = Settled(narrowed, found, None if usual is None else usual.value)
     return best
+
+
+def _settle_quickly(problem: Problem, admits: Admits) -> Settled | None:
+    """The same over many nodes, where each solution takes seconds: sizes are compared by quick placements."""
+    usual = _reached_quickly(problem)
+    others = (narrowed for narrowed in _others(problem) if bound_of(narrowed) >= WORTH * usual)
+    known = [(reached, narrowed) for narrowed in others if (reached := _reached_quickly(narrowed)) > 0]
+    for reached, narrowed in sorted(known, key=lambda each: -each[0]):
+        found = solve(narrowed) if reached >= WORTH * usual else None
+        if found is not None and admits(narrowed.sizing, found.shape):
+            return Settled(narrowed, found, found.value * usual / reached if usual > 0 else None)
+    solution = solve(problem)
+    return None if solution is None else Settled(problem, solution)
+
+
+def _reached_quickly(problem: Problem) -> float:
+    """Samples per second of a quick placement; 0 where there is none."""
+    found = grow(problem, recipes(problem))
+    return 0.0 if found is None else steps_per_s(found[0].terms, found[1]) * problem.ratio
 
 
 def _others(problem: Problem) -> Iterator[Problem]:
