@@ -1,6 +1,8 @@
 # Each target makes its own virtual environment when there is none; nothing outside $(VENV) is touched.
 PYTHON ?= python3
 VENV ?= .venv
+# Processes that share the tests. They mostly wait, so two do on two cores; more need more cores.
+WORKERS ?= 2
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
@@ -14,7 +16,7 @@ demo: $(VENV)/.installed ## train CartPole to a mean return of 475, then play 20
 	$(BIN)/tianjictl eval --episodes 20
 
 test: $(VENV)/.installed-dev ## the whole test suite
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS)
 
 check: $(VENV)/.installed-dev ## format, lint, types, import rules, house rules
 	$(BIN)/ruff format --check .

@@ -1,19 +1,34 @@
-"""What holds for every test: signals are as the test before found them, and no node starves another."""
+"""What holds for every test: it leaves this process as it found it, and no node starves another."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+_HERE = Path(__file__).parent
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
+#: Where tests wait for hosts and processes. With several workers these files come first, or one worker would be left
+#: alone with them in the end.
+_LONG = ("cluster/", "system/", "launching/", "control/", "cli/", "measure/", "profiling/", "courier/", "remote/")
+#: Files whose tests measure how fast something is, or want a free core. One worker has all of them, one by one.
+_SPEED = (
+    "measure/", "profiling/test_profile.py", "cluster/test_measured_links.py", "cluster/test_training.py",
+    "system/test_scaling_live.py", "system/test_elastic_live.py",
+)  # fmt: skip
 
 
-@pytest.fixture(scope="session", autouse=True)
+def _is_worker(config: pytest.Config) -> bool:
+    """Whether this is one of several processes that another pytest has started."""
+    return hasattr(config, "workerinput")
+
+
+@contextmanager
 def _nodes_on_one_machine_do_not_starve_each_other() -> Iterator[None]:
     """Linux divides time by session before it divides it by process, and on some kernels a session with pinned
     processes gets none at all for many seconds while another one computes. Every agent has a session of its own; on
@@ -25,9 +40,44 @@ def _nodes_on_one_machine_do_not_starve_each_other() -> Iterator[None]:
         return
     with suppress(OSError):  # a container may not allow it
         _AUTOGROUP.write_text("0")
-    yield
-    with suppress(OSError):
-        _AUTOGROUP.write_text(before)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            _AUTOGROUP.write_text(before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    if _is_worker(session.config):  # who has started it sees to the machine
+        return (yield)
+    with _nodes_on_one_machine_do_not_starve_each_other():
+        return (yield)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files are handed out in the order of their tests."""
+    if _is_worker(config):
+        items.sort(key=lambda item: _rank(item.path))
+
+
+def _rank(file: Path) -> int:
+    name = file.relative_to(_HERE).as_posix()
+    return next((at for at, folder in enumerate(_LONG) if name.startswith(folder)), len(_LONG))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests share what is costly to make, so one worker has all of them."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class WholeFiles(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "speed" if file.removeprefix("tests/").startswith(_SPEED) else file
+
+    config.option.loadscopereorder = False
+    return WholeFiles(config, log)
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +88,11 @@ def _signals_are_left_as_they_were() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def _priority_is_left_as_it_was() -> Iterator[None]:
+    """Components lower theirs; here that would slow down every later test, and not every user can undo it."""
+    before = os.nice(0)
+    yield
+    assert os.nice(0) == before, "the test has lowered the priority of this process"

@@ -147,8 +147,9 @@ def test_a_new_life_is_not_taken_for_the_steady_work_of_the_one_before(
 
     rig.block("actor-0").phase = PHASES.index(Phase.STEADY)
     monkeypatch.setattr(process, "Assembly", Building)
-    for what in ("_redirect_output", "_settle"):
+    for what in ("_redirect_output", "_show_name", "_settle"):
         monkeypatch.setattr(process, what, lambda *_: None)
+    monkeypatch.setattr(process.os, "nice", lambda _: 0)  # every test after this one would be slower
     rig.paths.plan.write_text(rig.plan.model_dump_json())
     run = process.RunOnNode(rig.paths, rig.plan.head, 1, None)
     assert process.run_component("actor-0", 2, run, rig.resources, 0) == 1
