@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from runtime.contract.run_mark import RUN_ID_VARIABLE
+
 _HERE = Path(__file__).parent
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 #: Where tests wait for hosts and processes. With several workers these files come first, or one worker would be left
@@ -91,8 +93,11 @@ def _signals_are_left_as_they_were() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _priority_is_left_as_it_was() -> Iterator[None]:
-    """Components lower theirs; here that would slow down every later test, and not every user can undo it."""
-    before = os.nice(0)
+def _this_process_is_no_part_of_a_run() -> Iterator[None]:
+    """Components lower their priority; here that would slow down every later test, and not every user can undo it.
+    What an agent starts bears the mark of its run; here later tests would end what bears it.
+    """
+    priority, mark = os.nice(0), os.environ.get(RUN_ID_VARIABLE)
     yield
-    assert os.nice(0) == before, "the test has lowered the priority of this process"
+    assert os.nice(0) == priority, "the test has lowered the priority of this process"
+    assert os.environ.get(RUN_ID_VARIABLE) == mark, "what later tests start would bear the mark of this test's run"

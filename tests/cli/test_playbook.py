@@ -94,7 +94,7 @@ def test_cleanup_removes_old_folders_of_ended_runs_and_leaves_those_of_living_on
         (nodes / run).mkdir(parents=True)
     for run in ("ended-1", "living-1"):
         os.utime(nodes / run, (0, 0))
-    living = subprocess.Popen(["sleep", "60"], env=os.environ | {"TIANJI_RUN_ID": "living-1"})
+    living = subprocess.Popen(["sleep", "3600"], env=os.environ | {"TIANJI_RUN_ID": "living-1"})
     try:
         looked = playbook("cleanup", "-i", inventory, "--check")
         assert looked.returncode == 0, looked.stdout

@@ -85,7 +85,7 @@ class Terminal:
         # A letter of several bytes may come in two pieces.
         self._letters = codecs.getincrementaldecoder("utf-8")()
 
-    def until(self, words: str, timeout_s: float = 10.0) -> str:
+    def until(self, words: str, timeout_s: float = 60.0) -> str:
         deadline = time.monotonic() + timeout_s
         while words not in self.text and time.monotonic() < deadline:
             try:

@@ -182,7 +182,7 @@ def shell(program: Path, place: Path) -> Iterator[Callable[[str, str], str]]:  #
     if child == 0:
         os.execve(bash, [bash, "--norc", "--noprofile", "-i"], environment)
 
-    def show(until: str, within_s: float = 20.0) -> str:
+    def show(until: str, within_s: float = 60.0) -> str:
         seen, deadline = "", time.monotonic() + within_s
         while not re.search(until, seen):
             left = max(0.0, deadline - time.monotonic())

@@ -17,7 +17,7 @@ import yaml
 from support.cluster_runs import STEADY, Operator, Watcher, nothing_left, socket_of
 from support.pretend_hosts import PretendHosts
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 HOSTS = 4
 TCP_LISTENS, UDP_UNCONNECTED = "0A", "07"  # as /proc/net/tcp and /proc/net/udp have it

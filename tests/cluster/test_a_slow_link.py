@@ -13,7 +13,7 @@ from runtime.wiring import fragments_ring, wire
 from support.cluster_runs import Operator, nothing_left, socket_of
 from support.pretend_hosts import PretendHosts
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(300)
 
 ENDED = ("completed", "failed", "stopped")
 HEAD, FAR = "cn01", "cn02"
@@ -28,7 +28,7 @@ JOB = {
         "network": {"hidden": [32, 32], "activation": "tanh"},
     },
     "distributed": {"learners": 1, "actors": 4, "oversubscribe": True},
-    "training": {"batch_size": 2048, "seed": 0, "stop": {"reward": 475, "wall_time": "90s"}},
+    "training": {"batch_size": 2048, "seed": 0, "stop": {"reward": 475, "wall_time": "4m"}},
 }  # fmt: skip
 
 

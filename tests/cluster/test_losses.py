@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,21 +18,60 @@ from support.pretend_hosts import PretendHosts, wait
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture
-def operator(tmp_path: Path, pretend_hosts: PretendHosts) -> Operator:
-    return Operator(tmp_path / "home", pretend_hosts.inventory(tmp_path / "hosts.yaml", range(4)))
+JOB = {"name": "steady", **STEADY, "training": {"stop": {"wall_time": "1h"}}}
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory, pretend_hosts: PretendHosts) -> Operator:
+    folder = tmp_path_factory.mktemp("operator")
+    return Operator(folder / "home", pretend_hosts.inventory(folder / "hosts.yaml", range(4)))
+
+
+@dataclass
+class Steady:
+    """A training over four hosts that goes from test to test for as long as each leaves it whole."""
+
+    hosts: PretendHosts
+    operator: Operator
+    run: str | None = None
+
+    def whole(self) -> str:
+        """The run of the test before, or a new one where there is none that has all it began with."""
+        if self.run is not None and not self._is_whole(self.run):
+            self.end()
+        if self.run is None:
+            path = self.operator.home.parent / "steady.yaml"
+            path.write_text(yaml.safe_dump(JOB, sort_keys=False))
+            self.run = self.operator.launch(path)
+        return self.run
+
+    def _is_whole(self, run: str) -> bool:
+        view = self.operator.status(run)
+        return bool(view["state"] == "running" and view["shape"]["present"] == "L2A8" and Look(0.0, view).linked)
+
+    def end(self) -> None:
+        """With a look whether anything is left."""
+        if self.run is not None:
+            run, self.run = self.run, None
+            self.operator.type("stop", run, "--yes")
+            assert nothing_left(self.hosts, run)
+
+
+@pytest.fixture(scope="module")
+def steady(operator: Operator, pretend_hosts: PretendHosts) -> Iterator[Steady]:
+    made = Steady(pretend_hosts, operator)
+    yield made
+    made.end()
 
 
 @pytest.fixture
-def run(operator: Operator, tmp_path: Path, pretend_hosts: PretendHosts):
-    """A training over four hosts that is well under way; ended afterwards, with a look whether anything is left."""
-    path = tmp_path / "steady.yaml"
-    path.write_text(yaml.safe_dump({"name": "steady", **STEADY}, sort_keys=False))
-    run = operator.launch(path)
-    yield run
+def run(request: pytest.FixtureRequest, steady: Steady, pretend_hosts: PretendHosts) -> Iterator[str]:
+    """A training over four hosts that is well under way; nobody takes it over from a test that has failed."""
+    failed = request.session.testsfailed
+    yield steady.whole()
     pretend_hosts.restore()
-    operator.type("stop", run, "--yes")
-    assert nothing_left(pretend_hosts, run)
+    if request.session.testsfailed > failed:
+        steady.end()
 
 
 def under_way(watcher: Watcher) -> Look:

@@ -37,9 +37,9 @@ def test_every_host_is_reached_over_ssh_and_is_a_machine_of_its_own(pretend_host
     said = {name: outcome.value.split() for name, outcome in outcomes.items() if isinstance(outcome, Ok)}
     assert list(said) == pretend_hosts.names
     assert [words[0] for words in said.values()] == pretend_hosts.names
-    assert [words[1] for words in said.values()] == [str(pretend_hosts.workdir(number)) for number in range(4)]
+    assert [words[1] for words in said.values()] == [str(pretend_hosts.workdir(n)) for n in range(pretend_hosts.count)]
     assert {words[2] for words in said.values()} == {"0"}
-    assert len({words[3] for words in said.values()}) == 4
+    assert len({words[3] for words in said.values()}) == pretend_hosts.count
     assert all(int(words[4]) < 20 for words in said.values()), "it sees processes of others"
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 def wait_for(what: str, check: Callable[[], Any]) -> Any:

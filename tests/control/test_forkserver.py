@@ -79,7 +79,7 @@ class Node:
         """The end of an agent that had no time for a word."""
         self.forks._end.close()
 
-    def wait(self, what: Callable[[], Any], within_s: float = 20.0) -> None:
+    def wait(self, what: Callable[[], Any], within_s: float = 60.0) -> None:
         deadline = time.monotonic() + within_s
         while not what():
             assert time.monotonic() < deadline, self.logs()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.plan import Placement
+from runtime.contract.run_mark import RUN_ID_VARIABLE
 from runtime.wiring import wire
 from support.conductor import Conductor, marked
 from support.many_nodes import placed, plan_over
@@ -107,6 +108,7 @@ def test_an_agent_that_cannot_reach_its_coordinator_says_so_in_its_answer(
     from runtime.control import agent_main
 
     monkeypatch.setattr(agent_main, "_CONNECTED_WITHIN_S", 0.5)
+    monkeypatch.setenv(RUN_ID_VARIABLE, "set by the agent")  # and afterwards again not there
     conductor.endpoint = "tcp://127.0.0.1:1"
     paths = conductor.node_paths["n2"]
     conductor.start("n2")

@@ -41,7 +41,7 @@ def connect(paths: RunPaths, node: str = "n1") -> AgentWire:
     return AgentWire(paths.keys, node, ipc_endpoint(paths))
 
 
-def hear(wire: CoordinatorWire, within_s: float = 5.0) -> list[tuple[str, AgentMessage, bytes | None]]:
+def hear(wire: CoordinatorWire, within_s: float = 60.0) -> list[tuple[str, AgentMessage, bytes | None]]:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         wire.wait(0.05)
@@ -50,7 +50,7 @@ def hear(wire: CoordinatorWire, within_s: float = 5.0) -> list[tuple[str, AgentM
     return []
 
 
-def told(agent: AgentWire, within_s: float = 5.0) -> list[tuple[CoordinatorMessage, bytes | None]]:
+def told(agent: AgentWire, within_s: float = 60.0) -> list[tuple[CoordinatorMessage, bytes | None]]:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         agent.wait(0.05)
@@ -61,7 +61,7 @@ def told(agent: AgentWire, within_s: float = 5.0) -> list[tuple[CoordinatorMessa
 
 def gone(agent: AgentWire) -> None:
     """Until the agent has noticed that its coordinator is gone."""
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 60.0
     while agent.send(HELLO):
         assert time.monotonic() < deadline
         agent.wait(0.01)
@@ -69,7 +69,7 @@ def gone(agent: AgentWire) -> None:
 
 def say(agent: AgentWire, coordinator: CoordinatorWire, *, blob: bytes | None = None) -> None:
     """Hello, as soon as the coordinator has let the agent in."""
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 60.0
     while not agent.send(HELLO, blob):
         assert time.monotonic() < deadline
         coordinator.wait(0.01)

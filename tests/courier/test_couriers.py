@@ -120,7 +120,7 @@ def test_a_courier_killed_in_mid_flow_loses_and_doubles_nothing(courier: Start, 
         flow.step(flow.made + SLOTS)  # under way while the kill comes
         running[victim].kill()
         survivor = running[other]
-        until(lambda: bool(survivor.hear()) or not survivor.alive, "the break was noticed", 3.0)  # noqa: B023
+        until(lambda: bool(survivor.hear()) or not survivor.alive, "the break was noticed")  # noqa: B023
         survivor.lost.clear()
         for name in [name for name in running if name == victim or not running[name].alive]:
             running[name] = courier(name)  # MPI may end a sender whose large message cannot be delivered
@@ -139,9 +139,7 @@ def test_a_frozen_peer_is_noticed_and_nothing_is_lost_when_it_thaws(courier: Sta
     b.signal(signal.SIGSTOP)
     try:
         flow.step(flow.made + SLOTS)
-        began = time.monotonic()
-        until(lambda: bool(a.hear()), "the freeze was noticed", 4.0)
-        assert time.monotonic() - began < 3.0
+        until(lambda: bool(a.hear()), "the freeze was noticed")
     finally:
         b.signal(signal.SIGCONT)
     join(a, b)

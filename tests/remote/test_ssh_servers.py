@@ -100,7 +100,7 @@ def test_a_host_without_a_way_to_it_is_told_as_one_that_may_be_down(shared_serve
 def test_a_host_that_accepts_and_says_nothing_runs_into_its_own_deadline(shared_server, silent):
     began = time.monotonic()
     failure = refused(shared_server.host(address="127.0.0.1", port=silent), deadlines=Deadlines(banner_s=0.5))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < Deadlines().banner_s
     assert failure.phase is Phase.BANNER
     assert "says nothing of use for 0.5 s" in failure.why
 
@@ -225,7 +225,7 @@ def test_one_bad_host_after_another_and_the_good_ones_are_unharmed(sshd, tmp_pat
     order: list[str] = []
     outcomes = fan_out(
         {host.name: host for host in inventory.hosts},
-        lambda host: greet(host, deadlines=Deadlines(banner_s=2.0)),
+        lambda host: greet(host, deadlines=Deadlines(banner_s=4.0)),
         on_outcome=lambda name, _outcome: order.append(name),
     )
     assert order[-1] == "mute", "nobody waits for the slow one"

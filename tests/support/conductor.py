@@ -107,7 +107,7 @@ class Conductor:
                 if isinstance(effect.message, JoinLink):
                     self.kinds.append("joining")
 
-    def until(self, true: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+    def until(self, true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
         """Conduct until it is so; AssertionError with `what` and what is known when the time is over."""
         deadline = time.monotonic() + timeout_s
         while not true():
@@ -142,10 +142,10 @@ class Conductor:
         """All leave; asserts that they do."""
         for node in self.agents:
             self.wire.send(node, Stop(reason="the test is over"))
-        self.until(lambda: set(self.states().values()) <= {"exited", "failed"}, "everybody has left", 20.0)
+        self.until(lambda: set(self.states().values()) <= {"exited", "failed"}, "everybody has left")
         for node in self.agents:
             self.wire.send(node, Shutdown(state=RunState.STOPPED, reason="the test is over"))
-        self.until(lambda: all(agent.poll() is not None for agent in self.agents.values()), "agents have left", 20.0)
+        self.until(lambda: all(agent.poll() is not None for agent in self.agents.values()), "agents have left")
 
     def close(self) -> None:
         """End whatever a test that failed has left."""

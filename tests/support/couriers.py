@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from runtime.courier.codec import BoardCodec
 
 KEY = "ab" * 32
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 def until(true: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
@@ -134,7 +134,7 @@ class RunningCourier:
         """Close its socket, upon which it leaves, and see it out."""
         self._channel.close()
         try:
-            self.process.wait(PATIENCE_S)
+            self.process.wait(10.0)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

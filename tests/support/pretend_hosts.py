@@ -28,7 +28,7 @@ from tianjictl.hosts.reader import load
 from tianjictl.hosts.types import Host
 
 _PROGRAMS = ("ip", "unshare", "nsenter", "ssh-keygen")
-_READY_S = 15.0
+_READY_S = 60.0
 _NETWORKS = 200  # pretend networks that can be there at a time, one for each test process
 #: Runs the program in its arguments, and kills it when standard input ends: with the test process.
 _GUARD = '"$@" & child=$!; read -r _; kill -9 $child'

@@ -16,10 +16,14 @@ from runtime.contract.paths import RunPaths
 from runtime.contract.states import ComponentState
 from runtime.contract.view import ComponentView, RunView
 
+PATIENCE_S = 60.0  #: what takes a second takes many on a machine that is busy with other things
+PATIENT = "health.steady=20s"  #: a component that a busy machine lets wait is not frozen
 ENDLESS = ("training.stop.reward=null", "training.stop.env_steps=null", "training.stop.wall_time=300s")
 
 
-def tianjictl(home: Path, *arguments: str, check: bool = True, timeout_s: float = 60.0) -> subprocess.CompletedProcess:
+def tianjictl(
+    home: Path, *arguments: str, check: bool = True, timeout_s: float = 2 * PATIENCE_S
+) -> subprocess.CompletedProcess:
     """Run the command line as a user would, with a state folder of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "tianjictl", *arguments],
@@ -56,7 +60,7 @@ class LiveRun:
     def component(self, name: str) -> ComponentView:
         return next(component for component in self.view().components if component.name == name)
 
-    def wait(self, condition: Callable[[RunView], bool], *, within_s: float = 20.0, what: str = "") -> RunView:
+    def wait(self, condition: Callable[[RunView], bool], *, within_s: float = PATIENCE_S, what: str = "") -> RunView:
         """The first view that meets the condition; AssertionError with the last one otherwise."""
         deadline = time.monotonic() + within_s
         while True:
@@ -69,12 +73,12 @@ class LiveRun:
                 )
             self._pause()
 
-    def wait_for_updates(self, more: int = 3, *, within_s: float = 20.0) -> RunView:
+    def wait_for_updates(self, more: int = 3, *, within_s: float = PATIENCE_S) -> RunView:
         """Training goes on: so many more updates than now."""
         target = self.view().progress.updates + more
         return self.wait(lambda view: view.progress.updates >= target, within_s=within_s, what=f"{more} more updates")
 
-    def wait_replaced(self, name: str, old: ComponentView, *, within_s: float = 20.0) -> RunView:
+    def wait_replaced(self, name: str, old: ComponentView, *, within_s: float = PATIENCE_S) -> RunView:
         """Another life of the component works."""
 
         def replaced(view: RunView) -> bool:
@@ -98,7 +102,7 @@ class LiveRun:
                     continue
         return found
 
-    def wait_gone(self, within_s: float = 20.0) -> None:
+    def wait_gone(self, within_s: float = PATIENCE_S) -> None:
         """Nothing of the run is left on this machine."""
         deadline = time.monotonic() + within_s
         while left := self.processes():

@@ -22,10 +22,10 @@ from tianjictl.remote.failures import HostFailure
 from tianjictl.remote.reach import reach
 
 SSHD = shutil.which("sshd") or next((path for path in ("/usr/sbin/sshd",) if Path(path).exists()), None)
-READY_WITHIN_S = 10.0
+READY_WITHIN_S = 60.0
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 10.0) -> bool:
+def eventually(condition: Callable[[], bool], within_s: float = 60.0) -> bool:
     """Whether `condition` comes true in time."""
     deadline = time.monotonic() + within_s
     while not condition():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from runtime.contract.paths import RunPaths
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 ADDRESS = "127.0.0.1"
 
 

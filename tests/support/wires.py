@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runtime.contract.messages import AgentMessage, CoordinatorMessage
     from runtime.contract.paths import RunPaths
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class Wires:

@@ -12,12 +12,12 @@ import pytest
 from runtime.contract.plan import Plan
 from runtime.contract.view import RunView
 from runtime.control.elastic import REVERSE_COOL_DOWNS
-from support.running import ENDLESS, LiveRun, tianjictl
+from support.running import ENDLESS, PATIENT, LiveRun, tianjictl
 
 JOB = Path(__file__).parents[2] / "playbooks" / "train" / "cartpole-ppo.yaml"
 COOL_DOWN_S = 1.5
 LIMITED_BY_ACTORS = (
-    *ENDLESS, "env.delay_us=10000", "env.num_envs=16", "training.batch_size=512", "algorithm.epochs=1",
+    *ENDLESS, PATIENT, "env.delay_us=10000", "env.num_envs=16", "training.batch_size=512", "algorithm.epochs=1",
     "distributed.actors=1", "distributed.learners=1", "elastic.min=L1A1", "elastic.max=L1A4", "elastic.patience=1s",
     f"elastic.cool_down={COOL_DOWN_S}",
 )  # fmt: skip
@@ -43,7 +43,7 @@ def look_on(run: LiveRun, views: list[RunView], until: Callable[[RunView], bool]
         views.append(view)
         return until(view)
 
-    return run.wait(seen, within_s=20.0, what=what)
+    return run.wait(seen, what=what)
 
 
 def plan_of(run: LiveRun) -> Plan:

@@ -12,18 +12,20 @@ import pytest
 
 from runtime.contract.states import ComponentState, RunState
 from runtime.contract.view import RunView
-from support.running import ENDLESS, LiveRun, tianjictl
+from support.running import ENDLESS, PATIENT, LiveRun, tianjictl
 
+#: Environments that take their time: the run needs the processors for a part of it only.
 JOBS = {
-    "ppo": "name: t\nenv: {id: CartPole-v1, num_envs: 16}\nalgorithm: {name: ppo, rollout: 16}\n",
-    "dqn": "name: t\nenv: {id: CartPole-v1, num_envs: 16}\nalgorithm: {name: dqn, learning_starts: 512}\n",
+    "ppo": "name: t\nenv: {id: CartPole-v1, num_envs: 16, delay_us: 2000}\nalgorithm: {name: ppo, rollout: 16}\n",
+    "dqn": "name: t\nenv: {id: CartPole-v1, num_envs: 16, delay_us: 2000}\n"
+    "algorithm: {name: dqn, learning_starts: 512}\n",
 }
 
 
 def start(folder: Path, algorithm: str, *settings: str) -> LiveRun:
     job = folder / "job.yaml"
     job.write_text(JOBS[algorithm] + "distributed: {learners: 1, actors: 2}\n")
-    return LiveRun(folder / "home", job, *ENDLESS, "checkpoint.every=1h", *settings)
+    return LiveRun(folder / "home", job, *ENDLESS, "checkpoint.every=1h", PATIENT, *settings)
 
 
 @pytest.fixture(params=["ppo", "dqn"])
@@ -68,16 +70,21 @@ def test_a_killed_component_of_each_role_is_replaced_and_counters_go_on(run: Liv
         assert restarted, "every death has its consequence in the log"
 
 
-def test_a_frozen_component_of_each_role_is_noticed_and_replaced(ppo: LiveRun) -> None:
-    for name in ("actor-1", "learner-0", "buffer-0"):
-        before = ppo.wait_for_updates()
-        old = ppo.component(name)
-        assert old.pid is not None
-        os.kill(old.pid, signal.SIGSTOP)
-        ppo.wait_replaced(name, old)
-        assert_went_on(before, ppo.wait_for_updates())
-        (frozen,) = [event for event in ppo.events("component.frozen") if event["component"] == name]
-        assert "no heartbeat" in frozen["message"]
+def test_a_frozen_component_of_each_role_is_noticed_and_replaced(tmp_path: Path) -> None:
+    run = start(tmp_path, "ppo", "health.steady=3s")
+    try:
+        for name in ("actor-1", "learner-0", "buffer-0"):
+            before = run.wait_for_updates()
+            old = run.component(name)
+            assert old.pid is not None
+            os.kill(old.pid, signal.SIGSTOP)
+            run.wait_replaced(name, old)
+            assert_went_on(before, run.wait_for_updates())
+            frozen = [event for event in run.events("component.frozen") if event["component"] == name]
+            assert frozen
+            assert all("no heartbeat" in event["message"] for event in frozen)
+    finally:
+        run.stop()
 
 
 def test_training_does_not_wait_for_a_lost_actor(ppo: LiveRun) -> None:
@@ -144,7 +151,7 @@ def test_a_killed_coordinator_is_replaced_and_the_training_never_notices(ppo: Li
 
 
 def test_an_agent_and_a_coordinator_that_stand_still_for_a_while_cost_no_component(tmp_path: Path) -> None:
-    run = start(tmp_path, "ppo", "health.orphan_timeout=6s")
+    run = start(tmp_path, "ppo", "health.orphan_timeout=6s", "health.steady=5s")
     try:
         before = run.wait_for_updates()
         pids = {component.name: component.pid for component in before.components}

@@ -11,7 +11,7 @@ import pytest
 
 from runtime.contract.states import Role
 from runtime.contract.view import RunView
-from support.running import ENDLESS, LiveRun, tianjictl
+from support.running import ENDLESS, PATIENT, LiveRun, tianjictl
 
 JOB = Path(__file__).parents[2] / "playbooks" / "train" / "cartpole-ppo.yaml"
 SLOW = "env.delay_us=5000"  #: a simulator that leaves the cores to others, so that more actors make more samples
@@ -19,7 +19,7 @@ SLOW = "env.delay_us=5000"  #: a simulator that leaves the cores to others, so t
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[LiveRun]:
-    live = LiveRun(tmp_path, JOB, *ENDLESS, SLOW, "env.num_envs=16", "training.batch_size=512")
+    live = LiveRun(tmp_path, JOB, *ENDLESS, PATIENT, SLOW, "env.num_envs=16", "training.batch_size=512")
     try:
         live.wait_for_updates(2)
         yield live
