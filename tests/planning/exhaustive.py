@@ -6,6 +6,7 @@ Slow and obvious. Knows the fields of a problem and nothing of how the planner s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from math import inf
 from typing import NamedTuple
@@ -177,3 +178,29 @@ def best(p: Problem) -> tuple[float, Worth] | None:
         if known[placed] >= enough:
             return most, value
     raise AssertionError("the best reaches what it reaches")
+
+
+class Settled(NamedTuple):
+    """Which sizes: 0 for the usual ones, else the number of the choice. And what `best` says of them."""
+
+    choice: int
+    throughput: float
+    worth: Worth
+
+
+def best_sizes(p: Problem) -> Settled | None:
+    """The usual sizes unless others give a quarter more, or the usual ones do not fit; then those that give most."""
+    usual = best(p)
+    if not all(n.rates for n in p.nodes):
+        return None if usual is None else Settled(0, *usual)
+    needed = 0.0 if usual is None else 1.25 * usual[0]
+    others = []
+    for number, choice in enumerate(p.choices, 1):
+        nodes = tuple(replace(n, rates=rates) for n, rates in zip(p.nodes, choice.rates, strict=True))
+        found = best(replace(p, nodes=nodes, memory=choice.memory))
+        if found is not None and found[0] >= needed:
+            others.append(Settled(number, *found))
+    if others:
+        most = max(each.throughput for each in others)
+        return next(each for each in others if each.throughput >= most * (1 - 1e-6))
+    return None if usual is None else Settled(0, *usual)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from runtime.contract.envspec import EnvSpec
@@ -11,9 +12,10 @@ from runtime.contract.job import Job
 from runtime.contract.plan import Fingerprints
 from runtime.contract.rates import HostRates, LearnerSpeed
 from runtime.contract.shape import Shape
+from runtime.contract.sizings import Sizing, sizings
 from runtime.contract.states import Role
 from tianjictl.planning.node import Node
-from tianjictl.planning.problem import MemoryNeeds, Problem
+from tianjictl.planning.problem import Choice, MemoryNeeds, Problem
 from tianjictl.profiling.facts.cpus import Core
 
 MIB = 1 << 20
@@ -116,6 +118,42 @@ def random_problem(seed: int) -> Problem:
         evaluator=rng.random() < 0.3,
         ratio=rng.choice([1.0, 1.0, 8.0, 0.25]),
         memory=MemoryNeeds(actor=100, learner=300, once=200),
+    )
+
+
+def random_problem_with_choices(seed: int) -> Problem:
+    """The same with 1 to 4 other sizes, each with rates and needs of its own; memory often holds the usual ones off."""
+    rng, usual = random.Random(f"choices {seed}"), random_problem(seed)
+    if not usual.measured:
+        return usual
+    others = sizings(job_of(usual), Shape(1, 1), CARTPOLE)[1:]
+    some = sorted(rng.sample(range(len(others)), rng.randint(1, min(4, len(others)))))
+    needs = MemoryNeeds(actor=rng.choice([100, 100, 900]), learner=rng.choice([300, 300, 1500, 10**6]), once=200)
+    return replace(usual, memory=needs, choices=tuple(_random_choice(rng, usual, others[index]) for index in some))
+
+
+def _random_choice(rng: random.Random, usual: Problem, sizing: Sizing) -> Choice:
+    acting, training = rng.choice([1.0, rng.uniform(0.5, 2.0)]), rng.choice([1.0, rng.uniform(0.5, 2.5)])
+    needs = MemoryNeeds(actor=rng.choice([100, usual.memory.actor]), learner=rng.choice([200, 600]), once=200)
+    return Choice(sizing, needs, tuple(node.rates and scaled(node.rates, acting, training) for node in usual.nodes))
+
+
+def scaled(rates: HostRates, acting: float, training: float) -> HostRates:
+    """Actors and learners so many times as fast; buffers as well as learners."""
+    return HostRates(
+        actor_steps_per_s=rates.actor_steps_per_s * acting,
+        actor_cpu_s_per_step=rates.actor_cpu_s_per_step / acting,
+        learner=tuple(
+            LearnerSpeed(
+                cores=speed.cores,
+                samples_per_s=speed.samples_per_s * training,
+                cpu_s_per_sample=speed.cpu_s_per_sample / training,
+            )
+            for speed in rates.learner
+        ),
+        buffer_cpu_s_per_step=rates.buffer_cpu_s_per_step / training,
+        receive_s_per_step=rates.receive_s_per_step / training,
+        courier_cpu_s_per_step=rates.courier_cpu_s_per_step,
     )
 
 

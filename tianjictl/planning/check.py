@@ -22,12 +22,20 @@ _HEAVY = (Role.LEARNER, Role.ACTOR)
 
 def check(plan: Plan, problem: Problem) -> list[str]:
     """Every way in which the plan breaks a limit of the problem or contradicts itself; empty if none."""
-    sized = _at_the_plans_sizes(plan, problem)
+    shape = plan.learners_and_actors
+    stated = (problem, *(problem.at(choice) for choice in problem.choices))
+    # Of one shape, two choices may come to the same sizes.
+    alike = [each for each in stated if admitted(plan.job, each.sizing, shape, plan.env) == plan.sizes]
+    if not alike:
+        strange = "the sizes of the plan are neither the usual ones nor any that could be chosen"
+        return [strange, *_check(plan, problem)]
+    return min((_check(plan, each) for each in alike), key=len)
+
+
+def _check(plan: Plan, problem: Problem) -> list[str]:
+    """With the needs and speeds of the plan's sizes."""
     known = {node.name: node for node in problem.nodes}
     found = [*_counts(plan, problem), *_sizes(plan), *_asked_sizes(plan), *_rates(plan, problem)]
-    if sized is None:
-        found.append("the sizes of the plan are neither the usual ones nor any that could be chosen")
-    problem = sized or problem
     if [host.name for host in plan.hosts] != list(known):
         found.append(f"the plan has the hosts {[host.name for host in plan.hosts]}, there are {list(known)}")
         return found
@@ -42,15 +50,6 @@ def check(plan: Plan, problem: Problem) -> list[str]:
         found += _memory(plan, planned, node, problem)
         found += _network(plan, planned, node, problem)
     return found
-
-
-def _at_the_plans_sizes(plan: Plan, problem: Problem) -> Problem | None:
-    """The problem stated for the sizes that the plan has; None where they are not among its choices."""
-    shape = plan.learners_and_actors
-    for narrowed in (problem, *(problem.at(choice) for choice in problem.choices)):
-        if admitted(plan.job, narrowed.sizing, shape, plan.env) == plan.sizes:
-            return narrowed
-    return None
 
 
 def _counts(plan: Plan, problem: Problem) -> Iterator[str]:

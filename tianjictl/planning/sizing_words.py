@@ -30,6 +30,8 @@ def sizing_words(settled: Settled, plan: Plan) -> Iterator[str]:
         return
     usual = admitted(plan.job, USUAL, plan.learners_and_actors, plan.env)
     told = "other sizes" if usual is None else _changes(plan.sizes, usual)
+    if not told:
+        return  # for a shape like this the usual ones are the same
     if settled.instead is None:
         yield f"{told}: the usual sizes do not fit into memory"
     else:
