@@ -79,7 +79,7 @@ ON_A_SMALL_DISK = textwrap.dedent("""
 def namespace_command() -> list[str]:
     command = ["unshare", "--mount", "--map-root-user"]
     try:
-        answer = subprocess.run([*command, "true"], capture_output=True, timeout=20, check=False)
+        answer = subprocess.run([*command, "true"], capture_output=True, timeout=60, check=False)
     except FileNotFoundError:
         pytest.skip("no unshare(1): the file size limit stands in for a full disk")
     if answer.returncode != 0:

@@ -256,7 +256,7 @@ def test_prune_removes_what_a_dead_writer_left_and_spares_a_living_one(tmp_path:
         "import os, sys; from pathlib import Path; from runtime.checkpoint.partial import PartialCheckpoint\n"
         "PartialCheckpoint(Path(sys.argv[1]), 8); os._exit(0)"
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
     living = PartialCheckpoint(tmp_path, 9)
     unlocked = partial_folder(tmp_path, 10)
     unlocked.mkdir()

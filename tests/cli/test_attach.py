@@ -80,7 +80,7 @@ def test_ctrl_c_once_shows_the_status_and_twice_stops_the_run(run):
         assert "again within 2 s to stop" in attached.stderr.readline()
         assert worker.poll() is None
         attached.send_signal(signal.SIGINT)
-        _, err = attached.communicate(timeout=20)
+        _, err = attached.communicate(timeout=60)
     finally:
         attached.kill()
         attached.communicate()

@@ -19,7 +19,7 @@ HEAVY = ("torch", "ortools", "numpy", "gymnasium", "paramiko", "zmq", "mpi4py", 
 def run_command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tianjictl.cli.main", *words],
-        env={**os.environ, **environment}, capture_output=True, text=True, timeout=30, check=False,
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ from tianjictl.cli.main import main
 assert main({words!r}) == 0
 print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stderr == "[]\n"
 
 
@@ -135,7 +135,7 @@ def test_a_reader_that_leaves_early_is_no_error(make_run):
     os.close(reading)
     done = subprocess.run(
         [sys.executable, "-m", "tianjictl.cli.main", "logs"],
-        stdout=writing, stderr=subprocess.PIPE, text=True, timeout=30, check=False,
+        stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
     )  # fmt: skip
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")

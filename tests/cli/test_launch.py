@@ -94,7 +94,7 @@ def test_a_launch_that_fails_leaves_no_process_and_says_why(agent, tianjictl, mo
 
 def test_components_that_never_report_are_named_with_their_last_words(agent, tianjictl, monkeypatch):
     agent("silent")
-    monkeypatch.setattr("tianjictl.launching.start.UP_WITHIN_S", 0.5)
+    monkeypatch.setattr("tianjictl.launching.start.UP_WITHIN_S", 2.0)
     code, _, err = tianjictl("launch", "job.yaml", "-d")
     assert code == 124
     assert "learner-0 starting" in err

@@ -56,7 +56,7 @@ def serving(token: str | None = None, wanted: str | None = None) -> Iterator[str
 def get(url: str, **headers: str) -> tuple[int, str]:
     request = urllib.request.Request(url, headers={name.replace("_", "-"): text for name, text in headers.items()})
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -220,6 +220,6 @@ def test_the_command_serves_until_it_is_ended(run):
     url = json.loads(server.stdout.readline())["data"]["url"]
     assert numbers(get(url)[1], "tianji_up") == {run.run_id: 1.0}
     server.terminate()
-    _, err = server.communicate(timeout=10)
+    _, err = server.communicate(timeout=60)
     assert server.returncode == 130
     assert "Traceback" not in err

@@ -35,7 +35,7 @@ def inventory(tmp_path):
 def playbook(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tianjictl", "playbook", *map(str, words)]
     return subprocess.run(
-        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=110, check=False
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=200, check=False
     )
 
 

@@ -164,6 +164,6 @@ def test_a_coordinator_whose_agent_died_before_it_looked_for_it_ends_the_run(
     gone = subprocess.Popen(["true"])
     gone.wait()
     command = [sys.executable, "-m", "runtime", "coordinator", str(run_folder.root), str(gone.pid)]
-    subprocess.run(command, check=True, timeout=30, capture_output=True)
+    subprocess.run(command, check=True, timeout=120, capture_output=True)
     ended = CompletionRecord.model_validate_json(run_folder.completion.read_bytes())
     assert ended.state is RunState.LOST

