@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.waiting import wait_readable
+from support.cells import Cells
 from support.running import ENDLESS, LiveRun
 
 JOB = Path(__file__).resolve().parents[2] / "playbooks" / "train" / "cartpole-ppo.yaml"
@@ -46,7 +48,7 @@ class Terminal:
         self, home: Path, *words: str, program: tuple[str, ...] = ("-m", "tianjictl"), **environment: str
     ) -> None:
         self._screen, self.theirs = pty.openpty()
-        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self._be_of(120)
         self.before = termios.tcgetattr(self.theirs)
         known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
         self.process = subprocess.Popen(
@@ -55,6 +57,10 @@ class Terminal:
             env={**known, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "TIANJICTL_HOME": str(home), **environment},
         )  # fmt: skip
         self.text = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def _read(self) -> None:
+        self.text += self._decoder.decode(os.read(self._screen, 1 << 16))
 
     def until(self, met: Callable[[str], bool], within_s: float = 45.0) -> str:
         """What has been written by the time `met` holds for it."""
@@ -62,8 +68,20 @@ class Terminal:
         while not met(self.text):
             assert time.monotonic() < deadline, self.text[-3000:]
             if wait_readable(self._screen, 0.2):
-                self.text += os.read(self._screen, 1 << 16).decode(errors="replace")
+                self._read()
         return self.text
+
+    def _be_of(self, columns: int) -> None:
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+
+    def until_quiet(self, for_s: float = 0.5) -> None:
+        """Until nothing more comes; what is under way when a key is pressed is still shown."""
+        while wait_readable(self._screen, for_s):
+            self._read()
+
+    def resize(self, columns: int) -> None:
+        self._be_of(columns)
+        self.process.send_signal(signal.SIGWINCH)
 
     def press(self, keys: str) -> None:
         os.write(self._screen, keys.encode())
@@ -74,7 +92,7 @@ class Terminal:
         while self.process.poll() is None or wait_readable(self._screen, 0.0):
             assert time.monotonic() < deadline, self.text[-3000:]
             if wait_readable(self._screen, 0.05):
-                self.text += os.read(self._screen, 1 << 16).decode(errors="replace")
+                self._read()
         return self.process.returncode
 
     @property
@@ -131,6 +149,24 @@ def test_the_screen_appears_and_q_leaves_a_run_that_goes_on(run, terminal, words
     assert viewer.said.strip().endswith("training goes on")
     assert "\x1b[?1000h" not in viewer.text, "the mouse is the terminal's own"
     run.wait_for_updates()
+
+
+def test_many_changes_add_up_to_the_screen_that_is_painted_as_a_whole(terminal):
+    viewer = terminal("top", "--refresh", "0.05")
+    viewer.until(is_shown)
+    viewer.until(lambda text: text.count("\x1b[1;1H") > 40)
+    viewer.press(" ")
+    viewer.until(lambda text: "PAUSED" in text)
+    viewer.until_quiet()
+    changed = Cells(120, 40).take(viewer.text)
+    assert "what limits it" in "\n".join(changed.text)
+    viewer.resize(100)
+    viewer.until(lambda text: Cells(120, 40).take(text).text[0][:100].endswith("PAUSED  overview"))
+    before = len(viewer.text)
+    viewer.resize(120)
+    viewer.until(lambda text: Cells(120, 40).take(text[before:]).rows == changed.rows)
+    viewer.press("q")
+    assert viewer.left() == 0
 
 
 def test_a_viewer_that_is_killed_leaves_the_run_running(run, terminal):

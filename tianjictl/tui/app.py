@@ -103,7 +103,7 @@ class RunApp(App[None]):
         self._actions = actions
         self._colour = colour
         self._drawing = Drawing()
-        self._surface = Surface(self.repaint, colour=colour)
+        self._surface = Surface(self.repaint, colour=colour, ascii_only=glyphs.plot == "ascii")
         self._feed = Feed(source, self._deliver, self._fail, period_s=period_s)
         self._heard, self._heard_at = first, time.monotonic()
         self._busy = False

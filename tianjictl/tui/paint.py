@@ -27,6 +27,7 @@ _COLOURS = {
     "good": "green", "warn": "yellow", "bad": "red", "accent": "cyan", "curve": "cyan", "key": "cyan",
     "learner": "magenta", "actor": "green", "buffer": "cyan", "evaluator": "blue", "courier": "yellow",
 }  # fmt: skip
+_MARK = "x"
 
 
 @lru_cache(maxsize=1024)
@@ -45,6 +46,33 @@ def strip_of(row: Line, *, colour: bool) -> Strip:
     """One line of a screen, as wide as it is."""
     segments = [Segment(text, style_of(style, colour=colour)) for text, style in row if text]
     return Strip(segments, line_width(row))
+
+
+@lru_cache(maxsize=1024)
+def _switches(names: str, *, colour: bool) -> tuple[str, str]:
+    """What a terminal is sent before and after text of a style."""
+    before, _, after = style_of(names, colour=colour).render(_MARK).partition(_MARK)
+    return before, after
+
+
+def written(row: Line, *, colour: bool, ascii_only: bool) -> str:
+    """The line as a terminal is sent it, wherever its cursor is."""
+    parts: list[str] = []
+    for text, style in row:
+        before, after = _switches(style, colour=colour)
+        parts += (before, _in_ascii(text) if ascii_only and not text.isascii() else text, after)
+    return "".join(parts)
+
+
+def difference(row: Line, before: Line) -> tuple[int, Line]:
+    """The cell at which `row` begins to differ from `before`, a line of the same width, and the spans that differ."""
+    first, most = 0, min(len(row), len(before))
+    while first < most and row[first] == before[first]:
+        first += 1
+    last = 0
+    while last < most - first and row[-1 - last] == before[-1 - last]:
+        last += 1
+    return line_width(row[:first]), row[first : len(row) - last]
 
 
 class AsciiOnly(LineFilter):
