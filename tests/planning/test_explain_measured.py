@@ -14,7 +14,7 @@ from tianjictl.planning.explain import Explanation, explain
 from tianjictl.planning.stating import node_of, state
 from tianjictl.profiling.local import local_facts, measure_request, measured_sizes
 from tianjictl.profiling.probing import measure
-from tianjictl.profiling.speeds import host_rates
+from tianjictl.profiling.speeds import Speeds
 
 
 def explained(folder: Path, **sections: Any) -> Explanation:
@@ -24,10 +24,10 @@ def explained(folder: Path, **sections: Any) -> Explanation:
     document = {"name": "test", "env": {"id": "CartPole-v1", "num_envs": 16}, "distributed": distributed, **sections}
     wanted, facts = Job.model_validate(document), local_facts()
     request = measure_request(wanted, CARTPOLE, measured_sizes(wanted, CARTPOLE), facts, folder)
-    brief = request.model_copy(update={"seconds": 0.2, "other_sizes": ()})
-    report = measure(brief, lambda _step: None)
+    speeds = Speeds(measure(request.model_copy(update={"seconds": 0.2}), lambda _step: None))
     decided: list[Any] = []
-    problem = state(wanted, CARTPOLE, [node_of(facts, host_rates(report))])
+    nodes = [node_of(facts, speeds.at())]
+    problem = state(wanted, CARTPOLE, nodes, lambda sizes: [node_of(facts, speeds.at(sizes))])
     plan = make_plan(problem, wanted, CARTPOLE, PRINTS, decided=lambda *both: decided.append(both))
     return explain(*decided[0], plan)
 
@@ -49,3 +49,5 @@ def test_a_batch_that_p_keeps_small_is_named(tmp_path: Path) -> None:
     found = explained(tmp_path, algorithm={"name": "dqn"}, **tight)
     assert found.bottleneck == Cause.STALENESS
     assert "holds the batch at 20 samples (it would be 256)" in found.binds[0].sentence
+    assert found.binds[0].gain > 1.0, "as measured by turns: an update of 20 samples is nearly as dear as one of 256"
+    assert "; with that L1A1 would reach " in found.binds[0].sentence

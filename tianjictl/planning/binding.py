@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tianjictl.planning.cause import Cause
 from tianjictl.planning.inherent import inherent_cause
-from tianjictl.planning.removable import removable, staleness
+from tianjictl.planning.removable import BOUNDS_OF_P, held_buffer, removable, staleness
 
 if TYPE_CHECKING:
     from tianjictl.planning.cause import Named
@@ -25,7 +25,12 @@ def causes(case: Case) -> tuple[Named, ...]:
     inherent = inherent_cause(case)
     found = [named for named in removable(case) if named.gain >= _WORTH_NAMING]
     found.sort(key=lambda named: -named.gain)
-    if inherent.cause is Cause.LEARNER and (held := staleness(case)) is not None:
-        found.append(held)
     told = {named.cause for named in found}
-    return tuple(found) if inherent.cause in told else (*found, inherent)
+    measured = any(opened.key in BOUNDS_OF_P for opened in case.problem.opened)
+    if inherent.cause is Cause.LEARNER and not measured and (held := staleness(case)) is not None:
+        found.append(held)
+    if inherent.cause not in told:
+        found.append(inherent)
+    if Cause.MEMORY not in told and (smaller := held_buffer(case)) is not None:
+        found.append(smaller)
+    return tuple(found)

@@ -13,6 +13,7 @@ class Cause(StrEnum):
     NETWORK = "network"
     MEMORY = "memory"
     STALENESS = "staleness"  #: P = batch size / buffer size is bounded
+    SIZES = "sizes"  #: a number of the job: environments per actor, batch or buffer
     SHAPE = "shape"
     ELASTIC = "elastic"
     LEARNER_CORES = "learner_cores"

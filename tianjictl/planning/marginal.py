@@ -145,6 +145,9 @@ def memory_is_tight(case: Case, index: int) -> bool:
 def _request(case: Case) -> Iterator[Marginal]:
     for what, limit, problem in relaxed_requests(case.problem):
         yield _led(case, what, limit, None, case.decided(problem))
+    for opening in case.openings:
+        what = f"{opening.key} left to be chosen ({opening.value:g} asked for)"
+        yield _led(case, what, opening.key, None, opening.outcome)
 
 
 def relaxed_requests(problem: Problem) -> Iterator[tuple[str, str, Problem]]:

@@ -15,6 +15,7 @@ from runtime.contract.sizings import USUAL, Sizing
 from runtime.contract.states import Role
 
 if TYPE_CHECKING:
+    from runtime.contract.plan import Sizes
     from tianjictl.planning.node import Node
 
 #: What stands in where nothing was measured: a learner on one core keeps up with four actors, as in the published
@@ -53,6 +54,7 @@ class Choice:
     sizing: Sizing
     memory: MemoryNeeds
     rates: tuple[HostRates | None, ...]  #: of every node, in the problem's order
+    sizes: Sizes | None = None  #: what they come to for the smallest shape, to be told
 
 
 @dataclass(frozen=True, slots=True)

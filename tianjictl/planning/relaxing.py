@@ -15,7 +15,7 @@ from runtime.contract.forecast import forecast
 from runtime.contract.plan import HostPlan
 from runtime.contract.shape import Shape
 from runtime.contract.states import Dependencies, Role
-from tianjictl.planning.decide import solve
+from tianjictl.planning.decide import WORTH, bound_of, solve
 from tianjictl.planning.flows import steps_per_s
 from tianjictl.planning.greedy import grow
 from tianjictl.planning.placement import place
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from runtime.contract.forecast import Forecast
-    from runtime.contract.plan import Plan
+    from runtime.contract.plan import Plan, Sizes
     from runtime.contract.rates import HostRates, LearnerSpeed
     from tianjictl.planning.node import Node
-    from tianjictl.planning.problem import Problem
+    from tianjictl.planning.problem import OpenedChoices, Problem
     from tianjictl.planning.solution import Solution
 
 _SMALL_NODES, _SMALL_CORES = 4, 64  #: problems that are decided again a dozen times within a second or two
@@ -49,6 +49,16 @@ class Outcome:
     def cores(self) -> int:
         """Whole cores it asks for."""
         return self.shape.learners * self.learner_cores + self.shape.actors
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a number of the job keeps the plan from: sizes that could be chosen without it, and what they lead to."""
+
+    key: str  #: of the job, `training.batch_size`
+    value: float
+    sizes: Sizes
+    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,32 @@ class Case:
         """What another problem leads to; None where nothing fits."""
         return self._exactly(problem) if self.small else self._quickly(problem)
 
-    def _exactly(self, problem: Problem) -> Outcome | None:
+    def as_stated(self, problem: Problem) -> Outcome | None:
+        """What a problem with other sizes leads to: by its own rates, and not by those of the plan."""
+        if not self.small:
+            return self._quickly(problem)
+        return self._exactly(problem, {node.name: problem.rates(node) for node in problem.nodes})
+
+    @cached_property
+    def openings(self) -> tuple[Opening, ...]:
+        """For each number by which the job bounds its sizes: the usual ones without it, or others that are worth it."""
+        return tuple(found for each in self.problem.opened if (found := self._opening(each)) is not None)
+
+    def _opening(self, opened: OpenedChoices) -> Opening | None:
+        best: Opening | None = None
+        seen = []
+        for choice in opened.choices:
+            if choice.rates in seen or choice.sizes is None:
+                continue  # it differs by its buffer alone
+            seen.append(choice.rates)
+            narrowed = self.problem.at(choice)
+            needed = self.samples_per_s if best is None else WORTH * best.outcome.samples_per_s
+            outcome = self.as_stated(narrowed) if bound_of(narrowed) > needed else None
+            if outcome is not None and outcome.samples_per_s > needed:
+                best = Opening(opened.key, opened.value, choice.sizes, outcome)
+        return best
+
+    def _exactly(self, problem: Problem, given: Mapping[str, HostRates] | None = None) -> Outcome | None:
         solution = solve(problem, effort=_EFFORT)
         if solution is None:
             return None
@@ -131,7 +166,8 @@ class Case:
                 "placements": place(problem, solution).components,
             }
         )
-        rates = {node.name: self.rates.get(node.name, problem.rates(node)) for node in problem.nodes}
+        known = self.rates if given is None else given
+        rates = {node.name: known.get(node.name, problem.rates(node)) for node in problem.nodes}
         reached = self._forecast(plan, rates)
         return Outcome(solution.shape, solution.learner_cores, reached, solution.shared)
 

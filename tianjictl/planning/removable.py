@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 
 from runtime.contract.drafting import MOST_PER_CORE
 from runtime.contract.sizes import SizesError, resolve_sizes
+from runtime.contract.sizings import USUAL, admitted
 from runtime.contract.states import Role
 from tianjictl.planning.cause import Cause, Named, gib, plural, time_of
+from tianjictl.planning.decide import WORTH
 from tianjictl.planning.inherent import WAITS, step_words, waiting, where_sent
 from tianjictl.planning.marginal import memory_is_tight, relaxed_requests
+from tianjictl.planning.room import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runtime.contract.plan import Plan
+    from tianjictl.planning.problem import Problem
     from tianjictl.planning.relaxing import Case, Outcome
 
 _WORTH_TRYING = 0.05  #: of what fewer actors reach
 _PLENTY = 1 << 50  #: bytes
+BOUNDS_OF_P = ("training.staleness_tolerance", "distributed.buffer_size")
 
 
 def removable(case: Case) -> Iterator[Named]:
@@ -27,6 +32,7 @@ def removable(case: Case) -> Iterator[Named]:
         yield simulator
     yield from _network(case)
     yield from _memory(case)
+    yield from _sizes(case)
     for _, limit, problem in relaxed_requests(case.problem):
         outcome = case.decided(problem)
         if outcome is not None:
@@ -104,8 +110,10 @@ def _memory(case: Case) -> Iterator[Named]:
     tight = [index for index in range(len(problem.nodes)) if memory_is_tight(case, index)]
     if not tight:
         return
-    free = replace(problem, nodes=tuple(replace(node, memory_bytes=_PLENTY) for node in problem.nodes))
-    outcome = case.decided(free)
+    outcomes = [case.decided(_without_memory_limit(problem))]
+    if problem.usual is not None:
+        outcomes.append(case.as_stated(_without_memory_limit(problem.usual)))
+    outcome = max((each for each in outcomes if each is not None), key=lambda each: each.samples_per_s, default=None)
     if outcome is None:
         return
     index = tight[0]
@@ -122,6 +130,7 @@ def _memory(case: Case) -> Iterator[Named]:
         f", and {free_cores} core{plural(free_cores)} stay{'s' if free_cores == 1 else ''} empty" if free_cores else ""
     )
     gain = case.gain(outcome.samples_per_s)
+    empty += _smaller_buffer(case)
     sentence = (
         f"the memory of {node.name}: {gib(needs.of(counts.learners, counts.actors))} of {gib(node.usable_memory)} that "
         f"may be used are taken, {gib(parts[fills])} by {fills}{empty}{_without(outcome.samples_per_s, gain)}"
@@ -129,20 +138,65 @@ def _memory(case: Case) -> Iterator[Named]:
     yield Named(Cause.MEMORY, gain, sentence)
 
 
+def _without_memory_limit(problem: Problem) -> Problem:
+    return replace(problem, nodes=tuple(replace(node, memory_bytes=_PLENTY) for node in problem.nodes))
+
+
+def held_buffer(case: Case) -> Named | None:
+    """A buffer that is smaller than usual for want of memory, where that costs no speed."""
+    smaller = _smaller_buffer(case)
+    usual = case.problem.usual
+    if not smaller or usual is None or fits(usual):
+        return None
+    return Named(Cause.MEMORY, 0.0, f"the memory: what there is of it is taken{smaller}")
+
+
+def _smaller_buffer(case: Case) -> str:
+    usual = admitted(case.plan.job, USUAL, case.plan.learners_and_actors, case.plan.env)
+    has = case.plan.sizes.buffer_size
+    if usual is None or case.plan.job.on_policy or has >= usual.buffer_size:
+        return ""
+    return f", and buffers hold {has:,} samples instead of {usual.buffer_size:,}"
+
+
+def _sizes(case: Case) -> Iterator[Named]:
+    """Numbers of the job, where the sizes that they keep from being chosen are worth it."""
+    for opening in case.openings:
+        gain = case.gain(opening.outcome.samples_per_s)
+        if gain < WORTH - 1.0:
+            continue
+        would = f"{opening.outcome.shape} would reach {opening.outcome.samples_per_s:,.0f} samples/s ({gain:+.0%})"
+        has, could = case.plan.sizes, opening.sizes
+        if opening.key in BOUNDS_OF_P and could.batch_size > has.batch_size:
+            sentence = f"{_by_p(case, could.batch_size)}; with that {would}: raise one of the two"
+            yield Named(Cause.STALENESS, gain, sentence)
+        else:
+            told = f"{could.num_envs:,} environments per actor, batches of {could.batch_size:,}"
+            asked = f"{opening.key}: {opening.value:g} was asked for"
+            yield Named(Cause.SIZES, gain, f"{asked}; with {told} and buffers of {could.buffer_size:,}, {would}")
+
+
+def _by_p(case: Case, held: int) -> str:
+    sizes = case.plan.sizes
+    return (
+        f"P: staleness_tolerance {sizes.staleness_tolerance:g} × buffer_size {sizes.buffer_size:,} holds the batch at "
+        f"{sizes.batch_size:,} samples (it would be {held:,})"
+    )
+
+
 def _without(reached: float, gain: float) -> str:
     return f"; without that limit about {reached:,.0f} samples/s ({gain:+.0%})"
 
 
 def staleness(case: Case) -> Named | None:
-    """The batch that P allows, where it would be larger without."""
+    """The batch that P allows, where it would be larger without and nobody has measured what that would give."""
     sizes, held = case.plan.sizes, unbound_batch(case.plan)
     if held is None or held <= sizes.batch_size:
         return None
     took = sizes.batch_size / learner_rate(case)
     sentence = (
-        f"P: staleness_tolerance {sizes.staleness_tolerance:g} × buffer_size {sizes.buffer_size:,} holds the batch at "
-        f"{sizes.batch_size:,} samples (it would be {held:,}); an update takes {time_of(took)} at that size, and more "
-        "samples in each would cost less each: raise one of the two"
+        f"{_by_p(case, held)}; an update takes {time_of(took)} at that size, and more samples in each would cost less "
+        "each: raise one of the two"
     )
     return Named(Cause.STALENESS, 0.0, sentence)
 

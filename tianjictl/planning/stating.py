@@ -90,7 +90,7 @@ def _choices(job: Job, others: Iterable[Sizing], shape: Shape, env: EnvSpec, nod
         cost = sizes.num_envs, sizes.batch_size  # a buffer's size costs memory and no time
         if cost not in known:
             known[cost] = tuple(node.rates for node in nodes_at(sizes))
-        yield Choice(sizing, memory_needs(env, sizes, on_policy=job.on_policy), known[cost])
+        yield Choice(sizing, memory_needs(env, sizes, on_policy=job.on_policy), known[cost], sizes)
 
 
 def _opened(job: Job, shape: Shape, env: EnvSpec, nodes_at: NodesAt) -> Iterator[OpenedChoices]:
