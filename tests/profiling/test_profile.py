@@ -34,7 +34,7 @@ from tianjictl.profiling.facts.cpus import Core
 from tianjictl.profiling.local import local_facts, measure_request, measured_sizes
 from tianjictl.profiling.probing import EnvProbe, measure
 from tianjictl.profiling.profile import ClusterProfile, HostProfile, profile_key
-from tianjictl.profiling.speeds import host_rates
+from tianjictl.profiling.speeds import At, host_rates
 
 CARTPOLE = EnvSpec(id="CartPole-v1", observation_shape=(4,), num_actions=2, native_vector=True, autoreset="next-step")
 
@@ -266,6 +266,12 @@ def test_measuring_gives_every_rate_and_tells_of_each_step(algorithm: str, tmp_p
     for spread in (report.actors[0].steps_per_s, report.memcpy_mb_per_s, report.checkpoint_mb_per_s):
         assert 0 < spread.low <= spread.median <= spread.high
     assert list(tmp_path.glob("*.tmp")) == [], "the file that was written to measure the disk is gone"
+    first = report.by_turns[0]
+    assert (first.num_envs, first.batch_size) == (request.sizes.num_envs, request.sizes.batch_size)
+    assert {turn.batch_size for turn in report.by_turns[1:]} == {first.batch_size // 2, 2 * first.batch_size}
+    if algorithm == "dqn":
+        usual, small = (host_rates(report, At(first.num_envs, batch)).learner[0] for batch in (first.batch_size, 32))
+        assert small.samples_per_s < 0.5 * usual.samples_per_s, "most of a small update does not depend on its samples"
 
 
 def test_a_slow_environment_measures_slow(tmp_path: Path) -> None:
