@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 
+from runtime.contract.envspec import EnvSpec
+from runtime.contract.plan import Fingerprints, HostPlan, Placement, Plan, Prediction, Sizes
 from runtime.contract.states import ComponentState, Role, RunState
 from runtime.contract.view import (
     Advice,
@@ -25,6 +27,8 @@ from runtime.contract.view import (
     Samples,
     ShapeView,
 )
+from support.plans import make_job
+from tianjictl.runs.checkpoints import CheckpointView
 from tianjictl.runs.client import Picture
 
 MADE_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -166,3 +170,42 @@ def ended(view: RunView) -> Picture:
     """The last view of a run that has completed."""
     done = view.model_copy(update={"state": RunState.COMPLETED, "reason": "mean return 475 reached"})
     return Picture(done, 3600.0, live=False, ended=True)
+
+
+def plan_of(view: RunView) -> Plan:
+    """The plan that a view is of; one actor is on its way out."""
+    learners = sum(component.role is Role.LEARNER for component in view.components)
+    placements = [
+        Placement(
+            name=shown.name, role=shown.role, index=number, group=int(shown.name.rpartition("-")[2]) % learners,
+            host=shown.host, cores=shown.cores, core_share=1.0, threads=len(shown.cores),
+            leaving=shown.name == "actor-2",
+        )
+        for number, shown in enumerate(view.components)
+    ]  # fmt: skip
+    return Plan(
+        revision=3,
+        shape=view.shape.wanted,
+        job=make_job(),
+        env=EnvSpec(id="CartPole-v1", observation_shape=(4,), num_actions=2, native_vector=True, autoreset="next-step"),
+        sizes=Sizes(
+            num_envs=32, rollout=16, batch_size=2048, fragments_per_batch=4, buffer_size=8192, ring_slots=4,
+            batch_slots=2, publish_every=1, staleness_tolerance=0.5, pool_ratio=0.25,
+        ),
+        hosts=tuple(HostPlan(name=host.name, cores=host.cores) for host in view.hosts),
+        placements=tuple(placements),
+        predicted=Prediction(env_steps_per_s=211_000.0, samples_per_s=211_000.0, updates_per_s=103.0),
+        fingerprints=Fingerprints(job="-", inventory="-"),
+        solver="optimal",
+        notes=("the costs are those that cartpole-ppo-20260101-120000-cafe has measured since the profile was made",),
+    )  # fmt: skip
+
+
+def checkpoints() -> list[CheckpointView]:
+    """Three, the oldest damaged."""
+    damaged = ("learner-0.safetensors: its digest is another",)
+    return [
+        CheckpointView(step=step, path=f"/runs/r/checkpoints/step-{step:012d}", age_s=age_s, shape="L1A4",
+                       bytes=31_000, problems=damaged if step == 10_000_000 else ())
+        for step, age_s in ((12_000_000, 21.0), (11_000_000, 81.0), (10_000_000, 141.0))
+    ]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from runtime.contract.operator import Difference
 from runtime.contract.view import Event
-from support.pictures import live, small_view
+from support.pictures import checkpoints, live, small_view
 from tianjictl.errors import Infeasible, UsageProblem
 from tianjictl.runs.checkpoints import CheckpointView
 from tianjictl.runs.client import Picture
@@ -56,21 +56,13 @@ class MadeUpSource:
         return self.lines.get(component, []) if afresh else []
 
 
-def checkpoints() -> list[CheckpointView]:
-    """Three, the oldest damaged."""
-    damaged = ("learner-0.safetensors: its digest is another",)
-    return [
-        CheckpointView(step=step, path=f"/runs/r/checkpoints/step-{step:012d}", age_s=age_s, shape="L1A4",
-                       bytes=31_000, problems=damaged if step == 10_000_000 else ())
-        for step, age_s in ((12_000_000, 21.0), (11_000_000, 81.0), (10_000_000, 141.0))
-    ]  # fmt: skip
-
-
 @dataclass
 class NotedActions:
     """Notes what it is asked for, and answers at once."""
 
     done: list[str] = field(default_factory=list)
+    revision: int = 1  #: of the plan
+    host: str = "cn02"  #: where there is room
 
     def checkpoint(self, progress: Callable[[str], None]) -> str:
         progress("writing checkpoint 13000000")
@@ -80,9 +72,14 @@ class NotedActions:
     def difference(self, shape: str) -> Difference:
         if shape == "L9A9":
             raise Infeasible("no room for L9A9", hint="L2A4 fits")
-        return Difference(revision=2, shape_before="L1A4", shape_after=shape, starts=("actor-4 on cn02",), stays=6)
+        return Difference(
+            revision=self.revision + 1, shape_before="L1A4", shape_after=shape, starts=(f"actor-4 on {self.host}",),
+            stays=6,
+        )  # fmt: skip
 
-    def scale(self, shape: str, progress: Callable[[str], None]) -> str:
+    def scale(self, shape: str, shown: Difference, progress: Callable[[str], None]) -> str | Difference:
+        if (now := self.difference(shape)) != shown:
+            return now
         progress("waiting for actor-4")
         self.done.append(f"scale {shape}")
         return f"it is {shape} after 0.3 s"

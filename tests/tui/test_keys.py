@@ -16,6 +16,8 @@ from tianjictl.tui.text import plain
 from tianjictl.tui.views.frame import draw
 from tianjictl.tui.views.lists import cursor_of, listed_components
 
+TO_L2A4 = Difference(revision=2, shape_before="L1A4", shape_after="L2A4")
+
 
 @pytest.fixture
 def model() -> Model:
@@ -200,10 +202,30 @@ def test_a_confirmed_difference_scales_and_a_refusal_can_be_mended():
         model.press("backspace")
     type_in(model, "L2A4")
     assert model.press("enter") == AskDifference("L2A4")
-    told = Difference(revision=2, shape_before="L1A4", shape_after="L2A4")
-    model.answered("L2A4", told, ["~ 6 components go on where they are"])
+    model.answered("L2A4", TO_L2A4, ["~ 6 components go on where they are"])
     model.press("right")
-    assert model.press("enter") == Rescale("L2A4")
+    assert model.press("enter") == Rescale("L2A4", TO_L2A4)
+
+
+def test_a_change_that_has_become_another_is_shown_again_and_cancel_is_its_default():
+    model = Model(live(small_view()), BRAILLE)
+    model.changed_since("L2A4", TO_L2A4, ["+ actor-9 on cn01"])
+    shown = "\n".join(plain(draw(model.scene, 80, 24)))
+    assert "The plan has changed meanwhile" in shown
+    assert "+ actor-9 on cn01" in shown
+    model.press("right")
+    assert model.press("enter") == Rescale("L2A4", TO_L2A4)
+    model.changed_since("L2A4", TO_L2A4, [])
+    assert model.press("enter") is None, "Enter on an untouched dialog is Cancel"
+
+
+def test_a_change_that_has_become_another_closes_no_dialog_of_another_matter():
+    model = Model(live(small_view()), BRAILLE)
+    model.press("S")
+    model.changed_since("L2A4", TO_L2A4, [])
+    model.press("right")
+    assert model.press("enter") == StopRun()
+    assert "not scaled to L2A4" in plain(draw(model.scene, 80, 24))[-1]
 
 
 def test_an_answer_that_nobody_waits_for_opens_no_dialog():
@@ -212,7 +234,7 @@ def test_an_answer_that_nobody_waits_for_opens_no_dialog():
     type_in(model, "L2A4")
     model.press("enter")
     model.press("escape")
-    model.answered("L2A4", Difference(revision=2, shape_before="L1A4", shape_after="L2A4"), [])
+    model.answered("L2A4", TO_L2A4, [])
     assert model.scene.dialog is None
 
 
@@ -222,7 +244,8 @@ def test_a_viewer_that_may_only_read_has_no_actions():
         assert model.press(key) is None
         assert model.scene.dialog is None
     assert not any(
-        model.allows(effect) for effect in (WriteCheckpoint(), StopRun(), Rescale("L2A4"), AskDifference("L2A4"))
+        model.allows(effect)
+        for effect in (WriteCheckpoint(), StopRun(), Rescale("L2A4", TO_L2A4), AskDifference("L2A4"))
     )
     footer = plain(draw(model.scene, 120, 40))[-1]
     assert "read-only" in footer

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.pictures import ended, large_view, live, small_view, stale
+from runtime.contract.operator import Difference
+from support.pictures import checkpoints, ended, large_view, live, plan_of, small_view, stale
 from tianjictl.runs.client import Picture
 from tianjictl.tui.dialogs import AskShape, Confirm
 from tianjictl.tui.effects import Rescale
@@ -25,7 +26,8 @@ EXTRA = Extra(
     log=tuple(f"2026-01-02 03:04:{n:02d} INFO update {n}: loss 0.0{n}" for n in range(60)),
 )
 DIFFERENCE = ("+ actor-4 on cn02", "- actor-0 on cn01", "~ 5 components go on where they are", "cn02 is full then")
-CONFIRM = Confirm("scale from L1A4 to L2A4?", DIFFERENCE, "Scale", Rescale("L2A4"))
+CHANGE = Difference(revision=2, shape_before="L1A4", shape_after="L2A4")
+CONFIRM = Confirm("scale from L1A4 to L2A4?", DIFFERENCE, "Scale", Rescale("L2A4", CHANGE))
 
 
 def scene(picture: Picture, **changes: object) -> Scene:
@@ -77,6 +79,27 @@ def test_the_overview_on_a_bare_console():
 def test_the_other_views(view_name, kind):
     view = small_view() if kind == "small" else large_view()
     check(f"{view_name}-{kind}-100x30", scene(live(view), view_name=view_name), 100, 30)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("kind", ["small", "large"])
+def test_the_plan_of_a_run(kind, width, height):
+    view = small_view() if kind == "small" else large_view()
+    shown = scene(live(view), view_name="plan", extra=Extra(plan=plan_of(view)))
+    check(f"plan-{kind}-{width}x{height}", shown, width, height)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_checkpoints_of_a_run(width, height):
+    kept = Extra(checkpoints=tuple(checkpoints()))
+    shown = scene(live(small_view()), view_name="checkpoints", extra=kept, browse=Browse(cursor=1))
+    check(f"checkpoints-{width}x{height}", shown, width, height)
+
+
+@pytest.mark.parametrize("view_name", ["plan", "checkpoints"])
+def test_a_view_that_could_not_be_read_says_why(view_name):
+    untold = scene(live(small_view()), view_name=view_name, extra=Extra(problem="cn01 does not answer"))
+    assert "cn01 does not answer" in "\n".join(plain(draw(untold, 80, 24)))
 
 
 @pytest.mark.parametrize("dialog", [AskShape("L1A4", "L2A4", "L2A"), CONFIRM], ids=["shape", "difference"])

@@ -118,6 +118,24 @@ def test_actions_are_cancelled_by_enter_and_done_when_confirmed(make, actions, k
     drive(app, story)
 
 
+def test_a_plan_that_changes_before_a_scale_is_confirmed_is_shown_and_asked_again(make, actions):
+    app = make()
+
+    async def story(pilot: Pilot[None]) -> None:
+        await pilot.press("x", "l", "2", "a", "4", "enter")
+        await until(pilot, lambda: "+ actor-4 on cn02" in screen(app), "the difference")
+        actions.revision, actions.host = 2, "cn03"
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: "+ actor-4 on cn03" in screen(app), "the difference as it is now")
+        assert "The plan has changed meanwhile" in screen(app)
+        assert actions.done == []
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: "it is L2A4 after" in screen(app), "the scaling")
+        assert actions.done == ["scale L2A4"]
+
+    drive(app, story)
+
+
 def test_a_refused_shape_is_told_in_the_dialog(make):
     app = make()
 

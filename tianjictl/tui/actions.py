@@ -9,7 +9,7 @@ from runtime.contract.operator import ScaleRequest
 from runtime.contract.shape import Shape
 from tianjictl.errors import TianjiError, UsageProblem
 from tianjictl.runs.checkpointing import write_checkpoint
-from tianjictl.runs.scaling import ask_difference, wait_until_scaled
+from tianjictl.runs.scaling import ask_difference, difference_lines, wait_until_scaled
 from tianjictl.runs.settings import stop_grace_s
 from tianjictl.runs.words import duration
 
@@ -34,8 +34,11 @@ class Actions(Protocol):
         """What another shape would change; nothing changes."""
         ...
 
-    def scale(self, shape: str, progress: Callable[[str], None]) -> str:
-        """Change the shape and wait until it is so."""
+    def scale(self, shape: str, shown: Difference, progress: Callable[[str], None]) -> str | Difference:
+        """Make the change that was `shown` and wait until it is so.
+
+        Where it would be another by now nothing is changed, and the difference as it is now is returned.
+        """
         ...
 
     def stop(self, progress: Callable[[str], None]) -> str:
@@ -62,12 +65,17 @@ class RunActions:
             raise UsageProblem(str(error)) from error
         return ask_difference(self._run, ScaleRequest(shape=shape, dry_run=True))
 
-    def scale(self, shape: str, progress: Callable[[str], None]) -> str:
-        """As `tianjictl scale`."""
+    def scale(self, shape: str, shown: Difference, progress: Callable[[str], None]) -> str | Difference:
+        """As `tianjictl scale`, which asks but once."""
         began = time.monotonic()
+        now = self.difference(shape)
+        if not same_change(now, shown):
+            return now
         made = ask_difference(self._run, ScaleRequest(shape=shape))
+        # The plan may have changed in these few milliseconds: then it is at least said what is done.
+        since = "" if same_change(made, shown) else f"; in the end it was {', '.join(difference_lines(made))}"
         wait_until_scaled(self._run, made, (), _SCALED_WITHIN_S, progress)
-        return f"it is {made.shape_after} after {duration(time.monotonic() - began)}"
+        return f"it is {made.shape_after} after {duration(time.monotonic() - began)}{since}"
 
     def stop(self, progress: Callable[[str], None]) -> str:
         """As `tianjictl stop`."""
@@ -79,3 +87,8 @@ class RunActions:
         if report.unreachable:
             raise TianjiError("; ".join(report.unreachable))
         return f"stopped in {duration(report.seconds)} ({report.how}); nothing is left"
+
+
+def same_change(one: Difference, other: Difference) -> bool:
+    """Whether both change the same plan in the same way; what is expected of it may have been measured anew."""
+    return one.model_copy(update={"notes": ()}) == other.model_copy(update={"notes": ()})

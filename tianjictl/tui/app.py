@@ -84,6 +84,13 @@ class RunApp(App[None]):
             super().__init__()
             self.shape, self.told, self.lines = shape, told, lines
 
+    class ChangedSince(Message):
+        """Nothing was scaled: the plan has changed since the difference was shown."""
+
+        def __init__(self, shape: str, now: Difference) -> None:
+            super().__init__()
+            self.shape, self.now = shape, now
+
     def __init__(
         self,
         source: Source,
@@ -159,8 +166,8 @@ class RunApp(App[None]):
                     self.action_command_palette()
                 case WriteCheckpoint():
                     self._act("writing a checkpoint", self._actions.checkpoint)
-                case Rescale(shape):
-                    self._act(f"scaling to {shape}", lambda progress: self._actions.scale(shape, progress))
+                case Rescale(shape, shown):
+                    self._act(f"scaling to {shape}", lambda progress: self._scale(shape, shown, progress))
                 case StopRun():
                     self._act("stopping", self._actions.stop)
                 case AskDifference(shape):
@@ -192,6 +199,11 @@ class RunApp(App[None]):
     def on_run_app_answered(self, message: Answered) -> None:
         """The difference that was asked for."""
         self.model.answered(message.shape, message.told, message.lines)
+        self.repaint()
+
+    def on_run_app_changed_since(self, message: ChangedSince) -> None:
+        """The change that was confirmed is not the one that would be made."""
+        self.model.changed_since(message.shape, message.now, _lines(message.now))
         self.repaint()
 
     def on_run_app_failed(self, message: Failed) -> None:
@@ -227,9 +239,17 @@ class RunApp(App[None]):
             except TianjiError as error:
                 told = _story(error)
             self._busy = False
-            self._step(told)
+            if told:
+                self._step(told)
 
         self._in_background(work)
+
+    def _scale(self, shape: str, shown: Difference, progress: Callable[[str], None]) -> str:
+        told = self._actions.scale(shape, shown, progress)
+        if isinstance(told, str):
+            return told
+        self.post_message(self.ChangedSince(shape, told))
+        return ""
 
     def _step(self, line: str) -> None:
         self.post_message(self.Told(line))
@@ -240,7 +260,7 @@ class RunApp(App[None]):
         except TianjiError as error:
             self.post_message(self.Answered(shape, _story(error), []))
         else:
-            self.post_message(self.Answered(shape, found, [*difference_lines(found), *found.notes]))
+            self.post_message(self.Answered(shape, found, _lines(found)))
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def guarded() -> None:
@@ -264,6 +284,10 @@ class RunApp(App[None]):
     def _fatal_error(self) -> None:
         """Textual's way out without its page of traceback: who started the viewer reports what happened."""
         self._close_messages_no_wait()
+
+
+def _lines(change: Difference) -> list[str]:
+    return [*difference_lines(change), *change.notes]
 
 
 def _story(error: TianjiError) -> str:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runtime.contract.operator import Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,10 @@ class AskDifference:
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """Change the shape, as the person has confirmed."""
+    """Change the shape, as the person has confirmed who was shown the difference."""
 
     shape: str
+    shown: Difference
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,14 @@ class Model:
         if isinstance(told, str):
             self.scene = replace(self.scene, dialog=replace(asked, asking=False, refused=told))
             return
-        title = f"scale from {told.shape_before} to {told.shape_after}?"
-        self.scene = replace(self.scene, dialog=Confirm(title, tuple(lines), "Scale", Rescale(shape)))
+        self.scene = replace(self.scene, dialog=_confirm_scale(shape, told, lines))
+
+    def changed_since(self, shape: str, now: Difference, lines: list[str]) -> None:
+        """Nothing was scaled, as the change would not be the one that was confirmed: it is shown, and asked again."""
+        self.tell(f"not scaled to {shape}: the plan has changed meanwhile")
+        if self.scene.dialog is None:
+            why = "The plan has changed meanwhile; now this would be done:"
+            self.scene = replace(self.scene, dialog=_confirm_scale(shape, now, [why, *lines]))
 
     def allows(self, effect: Effect) -> bool:
         """Whether this viewer may do that."""
@@ -200,3 +206,8 @@ class Model:
         at = names.index(self.component) if self.component in names else 0
         self.component = names[(at + step) % len(names)]
         self.scene = replace(self.scene, browse=replace(self.scene.browse, back=0))
+
+
+def _confirm_scale(shape: str, told: Difference, lines: list[str]) -> Confirm:
+    title = f"scale from {told.shape_before} to {told.shape_after}?"
+    return Confirm(title, tuple(lines), "Scale", Rescale(shape, told))
