@@ -31,6 +31,7 @@ class ComponentReport(Document):
     beat_age_s: float | None = None  #: since its heartbeat last advanced, by the agent's monotonic clock
     phase: Phase = Phase.INIT
     cpu_percent: float | None = None  #: of one core
+    waiting_percent: float = 0.0  #: of the time: it was ready to run, and its core was another's
     rss_bytes: int | None = None
     counters: dict[str, int] = Field(default_factory=dict)  #: by the names of the stats block
     gauges: dict[str, float] = Field(default_factory=dict)  #: finite values only; never set: left out

@@ -149,13 +149,14 @@ class ComponentView(View):
     restarts: int = 0
     heartbeat_age_s: float | None = None
     cpu_percent: float | None = None
+    waiting_percent: float = 0.0  #: of the time: it was ready to run, and its core was another's
     rss_bytes: int | None = None
     gauges: dict[str, float] = Field(default_factory=dict)  #: loss, entropy, epsilon, busy share, …
 
 
 class HostView(View):
     name: str
-    state: str  #: `waiting` (not heard of yet), `connected`, `lost`
+    state: str  #: `waiting` (not heard of yet), `connected`, `lost`; of a run that is over `ended` or `lost`
     heartbeat_age_s: float | None = None
     clock_offset_s: float | None = None  #: its clock minus the head's; shown, never used
     reason: str = ""

@@ -11,14 +11,16 @@ from runtime.contract.states import Role
 from runtime.contract.view import Drift
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from runtime.contract.plan import Plan
     from runtime.contract.rates import HostRates
+    from runtime.control.observed import Observed, Others
 
 BEYOND = log(1.25)  #: a quarter off, in either direction
 WITHIN = log(1.15)  #: as predicted again: less than where it began, so that it does not flicker
 HOLDS_S = 20.0  #: for so long on end
+REASONS_EVERY_S = 10.0  #: while it drifts the cause may become another
 SETTLES_S = 20.0  #: after a change of the plan, until the rates of the new one are known
 
 
@@ -30,6 +32,7 @@ class Memory:
     changed_at: float = 0.0
     drift: Drift = field(default_factory=Drift)
     turning_since: float | None = None  #: since when the rates have spoken against `drift.drifting`
+    reasoned_at: float = 0.0  #: when the cause of a drift was looked for last
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +47,14 @@ def look(
     memory: Memory,
     plan: Plan,
     samples_per_s: float,
-    observed: Callable[[], Mapping[str, HostRates]],
+    observed: Observed,
     *,
     training: bool,
     now: float,
 ) -> tuple[Memory, Turned | None]:
     """What follows from the measured rate at `now`; `training`: the run is running, with all that it should have.
 
-    `observed` is asked what components cost by host, when there is something to explain.
+    `observed` is asked what components cost, when there is something to explain.
     """
     if plan.revision != memory.revision:
         return Memory(revision=plan.revision, changed_at=now), None
@@ -62,6 +65,8 @@ def look(
         return memory, None
     off = log(samples_per_s / expected)
     drifting = memory.drift.drifting
+    if drifting and now - memory.reasoned_at >= REASONS_EVERY_S:
+        memory = replace(memory, drift=_because(memory.drift, plan, observed), reasoned_at=now)
     drift = Drift(ratio=exp(off), drifting=drifting, reason=memory.drift.reason if drifting else "")
     turning = abs(off) < WITHIN if drifting else abs(off) > BEYOND
     since = memory.turning_since
@@ -72,14 +77,19 @@ def look(
     if drifting:
         calm = Drift(ratio=exp(off))
         return replace(memory, drift=calm, turning_since=None), Turned(False, f"as predicted again: {_told(off)}")
-    reason = cause(plan, observed())
-    found = Drift(ratio=exp(off), drifting=True, reason=reason)
-    message = f"{samples_per_s:,.0f} samples/s instead of {expected:,.0f} ({_told(off)}): {reason}"
-    return replace(memory, drift=found, turning_since=None), Turned(True, message)
+    found = _because(Drift(ratio=exp(off), drifting=True), plan, observed)
+    message = f"{samples_per_s:,.0f} samples/s instead of {expected:,.0f} ({_told(off)}): {found.reason}"
+    return replace(memory, drift=found, turning_since=None, reasoned_at=now), Turned(True, message)
 
 
-def cause(plan: Plan, observed: Mapping[str, HostRates]) -> str:
-    """Whose cost is furthest from what was planned with, in words."""
+def _because(drift: Drift, plan: Plan, observed: Observed) -> Drift:
+    return drift.model_copy(update={"reason": cause(plan, observed.rates(), observed.others())})
+
+
+def cause(plan: Plan, observed: Mapping[str, HostRates], others: Others | None = None) -> str:
+    """Strangers on a component's core, else whose cost is furthest from what was planned with; in words."""
+    if others is not None and others.matter:
+        return others.told
     planned = rates_of_all(plan)
     found = [
         (abs(log(after / before)), host, what, after / before)

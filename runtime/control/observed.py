@@ -1,15 +1,17 @@
 """What components cost here and now, by what their agents report: the same numbers as a profile measures. Pure.
 
 Counters and core time are compared over the last `SPAN_S` seconds or so. Where components share cores, the wall time of
-a step says more of the sharing than of the step, so only core time is taken from there.
+a step says more of the sharing than of the step, so only core time is taken from there. Time in which strangers had the
+core of a component is left out, as a profile leaves it out; of a host that is crowded with them nothing is learnt.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from runtime.contract.forecast import trained_per_step
+from runtime.contract.forecast import Charges, trained_per_step
 from runtime.contract.rates import HostRates, LearnerSpeed
 from runtime.contract.states import ComponentState, Role
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 SPAN_S = 20.0
 LEAST_SPAN_S = 8.0  #: of which numbers are believed
+MOST_OTHERS = 0.25  #: share of a component's time that strangers may have: with more, caches are theirs as well
+_CROWDED = 0.1
 _BUSY_ENOUGH = 0.3  #: a learner that is idle most of the time tells little of how fast it could be
 _WAITS_BELOW = 0.9  #: busy share of actors that wait for room
 _COUNTED = {Role.ACTOR: "env_steps", Role.LEARNER: "samples_trained"}
@@ -34,10 +38,11 @@ class _Trace:
     began: float
     count: int
     cpu_s: float = 0.0
+    waited_s: float = 0.0  #: for its core
     seen: float = 0.0
     seen_count: int = 0
     gauges: dict[str, float] = field(default_factory=dict)
-    earlier: tuple[float, int, float] | None = None  #: the same at the middle of the span
+    earlier: tuple[float, int, float, float] | None = None  #: the same at the middle of the span
 
     @property
     def span_s(self) -> float:
@@ -51,6 +56,28 @@ class _Trace:
     def cores(self) -> float:
         """Share of a core that it has used."""
         return self.cpu_s / self.span_s
+
+    @property
+    def waiting(self) -> float:
+        """Share of its time that it was ready and did not run."""
+        return min(1.0, self.waited_s / self.span_s)
+
+
+class Others(NamedTuple):
+    """Strangers on the core of a component: the share of its time that they have."""
+
+    component: str
+    host: str
+    share: float
+
+    @property
+    def matter(self) -> bool:
+        """Whether they are so many that nothing else has to be looked for."""
+        return self.share >= _CROWDED
+
+    @property
+    def told(self) -> str:
+        return f"others have {self.share:.0%} of the time of {self.component}'s core on {self.host}"
 
 
 class Observed:
@@ -89,17 +116,19 @@ class Observed:
                 self._traces[report.name] = _Trace(report.attempt, now, count, seen=now, seen_count=count)
                 continue
             trace.cpu_s += report.cpu_percent / 100.0 * (now - trace.seen)
+            trace.waited_s += report.waiting_percent / 100.0 * (now - trace.seen)
             trace.seen, trace.seen_count, trace.gauges = now, count, report.gauges
             self._move_on(trace)
 
     def _move_on(self, trace: _Trace) -> None:
         """Let go of what is older than the span."""
         if trace.earlier is None and trace.span_s >= SPAN_S / 2:
-            trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s)
+            trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s, trace.waited_s)
         elif trace.earlier is not None and trace.span_s >= SPAN_S:
-            trace.began, trace.count, used = trace.earlier
+            trace.began, trace.count, used, waited = trace.earlier
             trace.cpu_s -= used
-            trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s)
+            trace.waited_s -= waited
+            trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s, trace.waited_s)
 
     def rates(self) -> dict[str, HostRates]:
         """Costs on each host where enough was seen by now; what was measured before fills the gaps.
@@ -112,8 +141,34 @@ class Observed:
                 self._known_so_far[host.name] = rates
         return dict(self._known_so_far)
 
+    def others(self, host: str | None = None) -> Others | None:
+        """Where strangers have most of the time of a learner's or an actor's own core; none where nobody waits."""
+        found = [
+            Others(p.name, p.host, max(0.0, trace.waiting - self._light(each)))
+            for each in (sorted(self._on) if host is None else [host])
+            for p in self._alone(each)
+            if (trace := self._traces.get(p.name)) is not None
+            if trace.span_s >= LEAST_SPAN_S
+        ]
+        return max(found, key=lambda others: others.share, default=None)
+
+    def _light(self, host: str) -> float:
+        """Core time of what the run itself has beside its learners and actors."""
+        traces = (self._traces.get(p.name) for p in self._on[host] if p.role not in (Role.LEARNER, Role.ACTOR))
+        working = sum(trace.cores for trace in traces if trace is not None and trace.span_s > 0)
+        return working + Charges().standing(len(self._plan.hosts), head=host == self._plan.head)
+
+    def _alone(self, host: str) -> list[Placement]:
+        """Learners and actors whose cores no other learner or actor has."""
+        heavy = [p for p in self._on.get(host, ()) if p.role in (Role.LEARNER, Role.ACTOR)]
+        users = Counter(cpu for p in heavy for cpu in p.cores)
+        return [p for p in heavy if all(users[cpu] == 1 for cpu in p.cores)]
+
     def _of_host(self, host: str) -> HostRates | None:
         if not any(self._known(host, role) for role in (Role.ACTOR, Role.LEARNER)):
+            return None
+        others = self.others(host)
+        if others is not None and others.share > MOST_OTHERS:
             return None
         prior = self._plan.rates.get(host)
         shared = self._is_shared(host)
@@ -134,8 +189,7 @@ class Observed:
     def _is_shared(self, host: str) -> bool:
         """Whether a learner or an actor has to share a core with another one."""
         heavy = [p for p in self._on.get(host, ()) if p.role in (Role.LEARNER, Role.ACTOR)]
-        cores = [cpu for p in heavy for cpu in p.cores]
-        return len(cores) != len(set(cores))
+        return len(self._alone(host)) < len(heavy)
 
     def _known(self, host: str, role: Role) -> list[tuple[Placement, _Trace]]:
         return [
@@ -151,7 +205,7 @@ class Observed:
         if not known:
             return None if prior is None else (prior.actor_steps_per_s, prior.actor_cpu_s_per_step)
         samples = self._plan.sizes.fragment_samples
-        pace = sum(samples / trace.gauges["t_sp_s"] for _, trace in known) / len(known)
+        pace = sum(samples / _own_s(trace, samples, shared=shared) for _, trace in known) / len(known)
         cpu_s = sum(trace.cores for _, trace in known) / sum(trace.per_s for _, trace in known)
         if shared and prior is not None and prior.actor_cpu_s_per_step > 0 and cpu_s > 0:
             # What waiting for a core has added to the wall time is not the step's.
@@ -166,7 +220,8 @@ class Observed:
         held = all(self._learner_is_the_limit(p.group) for p, _ in known)
         # Between two batches even the slowest learner waits a moment for its buffer: where it is the limit, what it
         # reaches is its rate, and not what it would reach without that moment.
-        pace = sum(t.per_s / (1.0 if held else min(1.0, t.gauges["busy_share"])) for _, t in known) / len(known)
+        busy = {p.name: 1.0 if held else min(1.0, t.gauges["busy_share"]) for p, t in known}
+        pace = sum(t.per_s / (busy[p.name] * (1.0 - min(t.waiting, MOST_OTHERS))) for p, t in known) / len(known)
         trained = sum(trace.per_s for _, trace in known)
         cpu_s = sum(trace.cores for _, trace in known) / trained if trained > 0 else 0.0
         if pace <= 0 or cpu_s <= 0:
@@ -213,3 +268,11 @@ class Observed:
         if trace is None or trace.span_s < LEAST_SPAN_S:
             return 0.0
         return trace.per_s / trained_per_step(self._plan.job)
+
+
+def _own_s(actor: _Trace, samples: int, *, shared: bool) -> float:
+    """Seconds of an actor for a fragment of so many samples, without those in which strangers had its core."""
+    fragments = (actor.seen_count - actor.count) / samples
+    if shared or fragments <= 0:
+        return actor.gauges["t_sp_s"]
+    return max(actor.cpu_s / fragments, actor.gauges["t_sp_s"] - actor.waited_s / fragments)

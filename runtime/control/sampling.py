@@ -9,6 +9,7 @@ import psutil
 
 from runtime.contract.messages import ComponentReport, EpisodeReport, RingLedger
 from runtime.contract.states import PHASES, Role
+from runtime.control.core_wait import waited_s
 from runtime.memory.block import COUNTERS, GAUGES
 from runtime.memory.ring import read_ledger
 
@@ -25,27 +26,37 @@ USAGE_EVERY_S = 1.0  #: CPU and memory are read this often: /proc is not free
 
 
 class Usage:
-    """CPU and memory of one component's present process."""
+    """CPU and memory of one component's present process, and how much of its time it waited for a core."""
 
     def __init__(self) -> None:
         self._process: psutil.Process | None = None
         self.cpu_percent: float | None = None
+        self.waiting_percent = 0.0
         self.rss_bytes: int | None = None
+        self._waited: tuple[float, float] = (0.0, 0.0)  # (when it was looked at, seconds so far)
 
-    def read(self, pid: int | None) -> None:
-        """Look again; a process that is gone has no usage."""
+    def read(self, pid: int | None, now: float) -> None:
+        """Look again, at `now` (monotonic); a process that is gone has no usage."""
         try:
             if pid is None:
                 raise psutil.NoSuchProcess(0)
             if self._process is None or self._process.pid != pid:
                 self._process = psutil.Process(pid)
                 self._process.cpu_percent()
-                self.cpu_percent = None
+                self.cpu_percent, self.waiting_percent = None, 0.0
+                self._waited = (now, waited_s(pid))
             else:
                 self.cpu_percent = self._process.cpu_percent()
+                self._wait(pid, now)
             self.rss_bytes = self._process.memory_info().rss
         except psutil.NoSuchProcess:
             self._process = self.cpu_percent = self.rss_bytes = None
+            self.waiting_percent = 0.0
+
+    def _wait(self, pid: int, now: float) -> None:
+        before, waited = self._waited
+        self._waited = (now, waited_s(pid))
+        self.waiting_percent = round(100.0 * min(1.0, max(0.0, (self._waited[1] - waited) / (now - before))), 1)
 
 
 class Sampler:
@@ -74,7 +85,7 @@ class Sampler:
             self._usage_at = now
             self._usage = {life.name: self._usage.get(life.name) or Usage() for life in lives}
             for life in lives:
-                self._usage[life.name].read(life.pid)
+                self._usage[life.name].read(life.pid, now)
         return tuple(self._component(life, blocks[life.name], now) for life in lives)
 
     def _component(self, life: Life, block: StatsBlock, now: float) -> ComponentReport:
@@ -92,6 +103,7 @@ class Sampler:
             beat_age_s=life.beat_age_s(now),
             phase=PHASES[block.phase],
             cpu_percent=usage.cpu_percent,
+            waiting_percent=usage.waiting_percent,
             rss_bytes=usage.rss_bytes,
             counters={name: int(values[name]) for name in COUNTERS},
             gauges={name: values[name] for name in GAUGES if values[name] and math.isfinite(values[name])},

@@ -174,7 +174,9 @@ def bottleneck(plan: Plan, fold: Fold) -> Bottleneck:
     t_rv_s = mean_gauge(fold.of_role(Role.BUFFER), "t_rv_s")
     actors = max((_actors(plan, group) for group in plan.groups), default=0)
     busy = mean_gauge(fold.of_role(Role.LEARNER), "busy_share")
-    path = critical_path(t_sp_s=t_sp_s, t_rv_s=t_rv_s, num_actors=actors, learner_busy=busy)
+    crowd = fold.observed.others()
+    others = crowd.told if crowd is not None and crowd.matter else ""
+    path = critical_path(t_sp_s=t_sp_s, t_rv_s=t_rv_s, num_actors=actors, learner_busy=busy, others=others)
     return Bottleneck(side=path.side, t_sp_s=t_sp_s, t_rv_s=t_rv_s, n_actors=actors, advice=path.advice)
 
 
@@ -218,6 +220,7 @@ def _reported(report: ComponentReport, host: str, cores: tuple[int, ...]) -> Com
         restarts=report.restarts,
         heartbeat_age_s=report.beat_age_s,
         cpu_percent=report.cpu_percent,
+        waiting_percent=report.waiting_percent,
         rss_bytes=report.rss_bytes,
         gauges=report.gauges,
     )

@@ -118,7 +118,7 @@ class Watch:
         training = run.state is RunState.RUNNING and not run.checkpointing
         measured = rates(fold).samples_per_s
         self._drift, turned = drifting.look(
-            self._drift, self._plan, measured, fold.observed.rates, training=training, now=now
+            self._drift, self._plan, measured, fold.observed, training=training, now=now
         )
         if turned is not None:
             events.write("rates.drift" if turned.drifting else "rates.as-predicted", turned.message)

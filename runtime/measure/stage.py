@@ -18,6 +18,7 @@ from runtime import wiring as names
 from runtime.assembly import Assembly
 from runtime.components.driver import HAND_OVER, ExitReport
 from runtime.contract.paths import RunPaths
+from runtime.control.core_wait import waited_s
 from runtime.control.process import COMPONENT_NICENESS, RunOnNode, run_component
 from runtime.measure.clocking import pin
 from runtime.memory.board import BoardReader, BoardWriter
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _LEAVES_WITHIN_S = 2.0
-_WAKE_UP_S = 10e-6  #: a run has these, too
 _LOOK_EVERY_S = 0.002
 
 
@@ -108,12 +108,8 @@ class Stage:
 
     def stolen_s(self, child: str) -> float:
         """For how long it was ready to run so far, and strangers had its core: on a core of its own it waits for none
-        of its own kind. The usual pause of a wake-up is not counted. 0 where the kernel does not tell."""
-        try:
-            waited_ns, turns = map(int, Path(f"/proc/{self._children[child].pid}/schedstat").read_text().split()[1:3])
-        except (OSError, ValueError):
-            return 0.0
-        return max(0.0, waited_ns / 1e9 - turns * _WAKE_UP_S)
+        of its own kind."""
+        return waited_s(self._children[child].pid)
 
     def count(self, component: str, counter: str) -> int:
         """A counter of a component."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isclose
+from typing import NamedTuple
 
 import pytest
 
@@ -12,7 +13,7 @@ from runtime.contract.predicting import predicted
 from runtime.contract.rates import HostRates
 from runtime.contract.states import ComponentState, Role
 from runtime.control import drifting
-from runtime.control.observed import LEAST_SPAN_S, SPAN_S, Observed
+from runtime.control.observed import LEAST_SPAN_S, SPAN_S, Observed, Others
 from support.arranged import nodes, plan_over
 from support.costs import host_rates
 
@@ -35,8 +36,10 @@ class Played:
     def work(
         self, seconds: float, *, steps_per_s: float, t_sp_s: float, actor_cores: float, learner_cores: float,
         learner_busy: float, buffer_cores: float = 0.0, t_rv_s: float = 0.0, actor_busy: float = 1.0,
+        waiting: float = 0.0,
     ) -> None:  # fmt: skip
-        """So many steps per second of each actor; all of them are trained on."""
+        """So many steps per second of each actor; all of them are trained on. `waiting`: share of its time for which
+        a learner or an actor is ready and does not run."""
         actors = len(self.plan.of_role(Role.ACTOR))
         pace = {Role.ACTOR: steps_per_s, Role.LEARNER: steps_per_s * actors, Role.BUFFER: 0.0}
         cores = {Role.ACTOR: actor_cores, Role.LEARNER: learner_cores, Role.BUFFER: buffer_cores}
@@ -56,6 +59,7 @@ class Played:
                     ComponentReport(
                         name=p.name, role=p.role, state=ComponentState.RUNNING, attempt=self.attempt,
                         cpu_percent=100.0 * cores[p.role], counters={counter: int(self._counts[p.name])},
+                        waiting_percent=0.0 if p.role is Role.BUFFER else 100.0 * waiting,
                         gauges=gauges[p.role],
                     )
                 )  # fmt: skip
@@ -100,6 +104,45 @@ def test_where_cores_are_shared_the_wait_for_them_is_not_taken_for_a_slow_step()
     assert rates.actor_cpu_s_per_step == pytest.approx(0.01, rel=0.02)
 
 
+def test_time_in_which_strangers_had_the_core_is_left_out():
+    """Alone they would make 100 steps and 200 samples per second; strangers have a fifth of the time of all cores."""
+    run = Played(planned(host_rates()))
+    samples = run.plan.sizes.fragment_samples
+    work = {"steps_per_s": 80.0, "t_sp_s": samples / 80.0, "actor_cores": 0.7, "learner_cores": 0.75}
+    run.work(30, learner_busy=1.0, actor_busy=0.85, waiting=0.2, **work)
+    (rates,) = run.observed.rates().values()
+    assert rates.actor_steps_per_s == pytest.approx(100.0, rel=0.02)
+    assert rates.learner[0].samples_per_s == pytest.approx(200.0, rel=0.02)
+    assert rates.actor_cpu_s_per_step == pytest.approx(0.7 / 80.0, rel=0.02)
+
+
+def test_of_a_host_that_strangers_crowd_nothing_is_learnt_and_they_are_named():
+    run = Played(planned(host_rates()))
+    run.work(30, steps_per_s=8.0, t_sp_s=2.0, actor_cores=0.1, learner_cores=0.1, learner_busy=1.0, waiting=0.85)
+    assert run.observed.rates() == {}
+    others = run.observed.others()
+    assert others is not None
+    assert others.matter
+    assert others.told == "others have 82% of the time of learner-0's core on tj1", "what is light takes 3%"
+
+
+def test_what_the_run_itself_has_beside_them_is_no_stranger():
+    run = Played(planned(host_rates()))
+    busy = {"t_sp_s": 1.0, "actor_cores": 0.7, "learner_cores": 0.7, "learner_busy": 1.0}
+    run.work(30, steps_per_s=50.0, waiting=0.25, buffer_cores=0.2, **busy)
+    others = run.observed.others()
+    assert others is not None
+    assert not others.matter
+
+
+def test_components_that_share_a_core_of_the_plan_are_no_strangers_to_each_other():
+    run = Played(planned(host_rates(), "L1A4", cores=2, oversubscribe=True))
+    run.work(30, steps_per_s=25.0, t_sp_s=1.0, actor_cores=0.25, learner_cores=1.0, learner_busy=1.0, waiting=0.7)
+    others = run.observed.others()
+    assert others is not None
+    assert others.component == "learner-0", "which has its core for itself"
+
+
 def test_what_was_before_is_forgotten_after_a_while():
     run = Played(planned(host_rates()))
     run.work(60, steps_per_s=50.0, t_sp_s=1.0, actor_cores=0.5, learner_cores=0.5, learner_busy=0.5)
@@ -141,14 +184,27 @@ def test_without_a_profile_a_run_measures_itself_from_nothing():
 # -- drift
 
 
+class Told(NamedTuple):
+    """What a run has observed."""
+
+    measured: dict[str, HostRates]
+    strangers: Others | None
+
+    def rates(self) -> dict[str, HostRates]:
+        return self.measured
+
+    def others(self) -> Others | None:
+        return self.strangers
+
+
 class Looked:
     """A run whose measured rate is told."""
 
-    def __init__(self, plan: Plan, observed: dict[str, HostRates] | None = None) -> None:
+    def __init__(self, plan: Plan, observed: dict[str, HostRates] | None = None, others: Others | None = None) -> None:
         self.plan = plan
         self.memory = drifting.Memory(revision=plan.revision, changed_at=0.0)
         self.now = 0.0
-        self._observed = observed or {}
+        self.told = Told(observed or {}, others)
 
     def see(self, ratio: float, seconds: float, *, training: bool = True) -> list[drifting.Turned]:
         found = []
@@ -157,8 +213,8 @@ class Looked:
         while self.now < end:
             self.now += 0.5
             self.memory, turned = drifting.look(
-                self.memory, self.plan, ratio * expected, lambda: self._observed, training=training, now=self.now
-            )
+                self.memory, self.plan, ratio * expected, self.told, training=training, now=self.now
+            )  # type: ignore[arg-type]
             if turned is not None:
                 found.append(turned)
         return found
@@ -207,6 +263,16 @@ def test_a_changed_plan_is_given_time_and_begins_without_drift():
 def test_a_run_that_does_not_train_with_all_it_should_have_is_not_compared():
     run = Looked(planned(host_rates()))
     assert run.see(0.1, 300, training=False) == []
+
+
+def test_strangers_are_the_cause_before_any_cost_and_no_longer_when_they_have_left():
+    """Their company makes everything cost more."""
+    run = Looked(planned(host_rates()), {"tj1": host_rates(actor=50.0)}, Others("learner-0", "tj1", 0.76))
+    (turned,) = run.see(0.3, 60)
+    assert turned.message.endswith("others have 76% of the time of learner-0's core on tj1")
+    run.told = Told(run.told.measured, Others("learner-0", "tj1", 0.02))
+    assert run.see(0.6, drifting.REASONS_EVERY_S + 1) == []
+    assert "a step of an actor on tj1" in run.memory.drift.reason
 
 
 def test_where_every_part_costs_what_was_planned_the_cause_is_elsewhere():

@@ -89,3 +89,9 @@ def test_the_limiting_side_follows_from_the_measured_times() -> None:
 def test_the_advice_shows_the_numbers() -> None:
     path = critical_path(t_sp_s=0.010, t_rv_s=0.003, num_actors=4, learner_busy=0.5)
     assert "T_sp 10 ms" in path.advice and "4 × T_rv 12 ms" in path.advice
+
+
+@pytest.mark.parametrize("busy", [0.5, 1.0])
+def test_where_strangers_have_the_cores_no_other_shape_is_advised(busy: float) -> None:
+    path = critical_path(t_sp_s=0.010, t_rv_s=0.001, num_actors=4, learner_busy=busy, others="others have 76% of it")
+    assert path.advice.startswith("others have 76% of it (") and path.advice.endswith("free it")
