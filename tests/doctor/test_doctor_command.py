@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +111,30 @@ def test_a_quick_look_asks_no_software_and_proves_nothing(doctor: Call) -> None:
     checks = {row["check"] for row in json.loads(out)["data"]["checks"]}
     assert {"cpu.quota", "memory.swap", "ssh.reach"} <= checks
     assert not any(check.startswith(("learning.", "python.")) or check == "network.ports" for check in checks)
+
+
+def test_the_disk_looked_at_is_that_of_the_folder_for_runs(doctor: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        monkeypatch.setenv("TIANJICTL_HOME", f"{other}/not/made")
+        _, out, _ = doctor("--quick", "--only", "state,disk", "--json")
+    rows = {row["check"]: row for row in json.loads(out)["data"]["checks"]}
+    assert rows["state.folder"]["evidence"] == f"{other} may be written to"
+    assert rows["disk.space"]["evidence"].endswith(f" at {other}")
+    assert (rows["disk.filesystem"]["severity"], "on tmpfs" in rows["disk.filesystem"]["evidence"]) == ("warn", True)
+
+
+def test_a_folder_for_runs_on_a_read_only_disk_fails_at_a_quick_look(tmp_path: Path) -> None:
+    words = f"mount -t tmpfs -o ro,size=1m none {tmp_path} && exec {sys.executable} -m tianjictl.cli.main doctor"
+    asked = ["unshare", "--mount", "sh", "-c", f"{words} --quick --only state,disk --json"]
+    environment = {**os.environ, "TIANJICTL_HOME": f"{tmp_path}/x"}
+    done = subprocess.run(asked, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        pytest.skip(f"nothing can be mounted here: {done.stderr}")
+    rows = {row["check"]: row for row in json.loads(done.stdout)["data"]["checks"]}
+    assert done.returncode == 5
+    assert rows["state.folder"]["evidence"] == f"{tmp_path} cannot be written to"
+    assert "TIANJICTL_HOME" in rows["state.folder"]["mend"]
+    assert {row["severity"] for row in rows.values()} == {"fail"}
 
 
 @pytest.mark.parametrize(

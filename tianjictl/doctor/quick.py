@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tianjictl.profiling.facts.host import HostFacts
 
 #: What a launch refuses itself, with more to say about it.
-_ELSEWHERE = frozenset({"ssh.reach", "host.duplicate", "network.address"})
+_ELSEWHERE = frozenset({"ssh.reach", "host.duplicate", "network.address", "state.folder"})
 #: What a run gets along with: it uses no common clock.
 _NEVER_STOPS = frozenset({"clock.offset"})
 #: What somebody who looks at a host should know, and who launches need not be told each time.

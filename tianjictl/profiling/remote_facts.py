@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime.contract.paths import runs_home
 from tianjictl.errors import TianjiError
 from tianjictl.hosts.local import ASK_TIMEOUT_S, READ_LIMIT
 from tianjictl.profiling.facts import network, survey
@@ -33,13 +34,14 @@ _ASK_PYTHON = (
     f"for n in {list(PACKAGES)!r}:\n try: v[n]=m.version(n)\n except m.PackageNotFoundError: pass\n"
     "print(json.dumps([sys.executable,platform.python_version(),v,sorted(os.sched_getaffinity(0))]))"
 )
-# $1 a mark before each piece, $2 where runs will lie, $3 `devices` asks slow programs too, $4 what to ask Python; then
+# $1 a mark before each piece, $2 where runs will lie or "", $3 `devices` asks slow programs too, $4 what to ask Python; then
 # interpreters to look for. One grep reads all of /sys: a process for each file takes a second on a big host, and to a
 # shell that reads byte by byte, as dash does, the kernel's lists of CPUs are empty.
 _SCRIPT = (
     """PATH=$PATH:/usr/sbin:/sbin
 tj_mark=$1 tj_folder=$2 tj_devices=$3 tj_ask=$4
 shift 4
+[ -n "$tj_folder" ] || tj_folder=${XDG_STATE_HOME:-$HOME/.local/state}/tianjictl
 %PRELUDE%
 tj_short() {
 for tj_file; do
@@ -122,7 +124,7 @@ def node_facts(connection: Connection, host: Host, *, operator_python: str, devi
 
     `operator_python` is where this program's interpreter lies, which on a shared file system is on the host too.
     """
-    folder = host.workdir or "~"
+    folder = _run_folder(host)
     reader = RemoteHost(connection, folder=folder, pythons=python_candidates(host, operator_python), devices=devices)
     raw = gather(reader, run_folder=Path(folder), devices=devices)
     raw = raw.model_copy(update={"login_prints": reader.login_prints})
@@ -135,6 +137,13 @@ def node_facts(connection: Connection, host: Host, *, operator_python: str, devi
         network=network.understand(reader.said("addresses"), reader.files),
         python=reader.python,
     )
+
+
+def _run_folder(host: Host) -> str:
+    """Where runs of a host will lie, for its shell; empty is the default of whoever logs in there."""
+    if host.connection != "local":
+        return host.workdir or ""
+    return str(Path(host.workdir).expanduser().absolute() if host.workdir else runs_home())
 
 
 def python_candidates(host: Host, operator_python: str) -> tuple[str, ...]:

@@ -25,7 +25,14 @@ def _folder(one: Examined, _situation: Situation) -> Verdict:
         return ok(f"{one.software.state} can be written to")
     if one.folder_problem is not None:
         return fail(one.folder_problem, _elsewhere(one, "a folder that can be written to"))
-    return skip("there is no Python to ask" if one.software_problem else "nobody has tried")
+    disk = one.facts.disk
+    if disk is not None and disk.writable is False:
+        return fail(f"{disk.path} cannot be written to", _elsewhere(one, "a folder that can be written to"))
+    if one.software_problem:
+        return skip("there is no Python to ask")
+    if disk is None or disk.writable is None:
+        return skip("nobody has tried")
+    return ok(f"{disk.path} may be written to")
 
 
 def _elsewhere(one: Examined, where: str) -> str:
@@ -98,7 +105,7 @@ def _size(amount: float) -> str:
 
 
 CHECKS = (
-    Check("state.folder", "code, orders, logs and checkpoints of every run lie there", _folder),
+    Check("state.folder", "code, orders, logs and checkpoints of every run lie there", _folder, quick=True),
     Check("disk.space", "a checkpoint that cannot be written is no checkpoint", _space, quick=True),
     Check("disk.filesystem", "checkpoints and logs are as fast and as lasting as what they lie on", _filesystem,
           quick=True),

@@ -112,7 +112,7 @@ def understand(raw: RawFacts) -> HostFacts:
         ),
         gpus=gpus.parse(said.get("gpus", ""), said.get("mig", "")),
         gpu_problem=gpus.problem(said.get("gpus", "")),
-        disk=space.parse(said.get("disk", ""), mounts, said.get("inodes", "")),
+        disk=space.parse(said.get("disk", ""), mounts, said.get("inodes", ""), said.get("writable", "")),
         shm=space.parse(said.get("shm", ""), mounts),
         tmp=space.parse(said.get("tmp", ""), mounts),
         boot_id=files.get("/proc/sys/kernel/random/boot_id", "").strip(),

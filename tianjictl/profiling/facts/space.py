@@ -23,6 +23,7 @@ class SpaceFacts(Document):
     fs_type: str = ""  #: as the kernel names it: ext4, tmpfs, nfs4, …
     options: tuple[str, ...] = ()  #: of the mount: rw, noexec, …
     inodes_free: int | None = None  #: None where the file system does not count them
+    writable: bool | None = None  #: whether who asked may make something in `path`; None where that was not asked
 
     @property
     def over_network(self) -> bool:
@@ -30,8 +31,11 @@ class SpaceFacts(Document):
         return _OVER_NETWORK.fullmatch(self.fs_type) is not None
 
 
-def parse(listing: str, mountinfo: str, inodes: str = "") -> SpaceFacts | None:
-    """From a path in the first line, then the table of `df -PkT`; `inodes` is that of `df -Pi`. None if unreadable."""
+def parse(listing: str, mountinfo: str, inodes: str = "", writable: str = "") -> SpaceFacts | None:
+    """From a path in the first line, then the table of `df -PkT`; `inodes` is that of `df -Pi`, `writable` yes or no.
+
+    None if unreadable.
+    """
     path, _, table = listing.strip().partition("\n")
     fields = _last_line(table)
     if len(fields) < 7 or not (fields[-5].isdigit() and fields[-3].isdigit()):
@@ -47,6 +51,7 @@ def parse(listing: str, mountinfo: str, inodes: str = "") -> SpaceFacts | None:
         fs_type=fields[-6],
         options=_options(mountinfo, mount),
         inodes_free=int(counted[-3]) if has_inodes else None,
+        writable=writable.strip() == "yes" if writable.strip() else None,
     )
 
 

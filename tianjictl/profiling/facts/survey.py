@@ -49,6 +49,8 @@ tj_space tmp "${{TMPDIR:-/tmp}}"
 tj_space disk "$tj_folder"
 tj_say said inodes
 tj_soon 5 df -Pi "${{tj_place:-/}}" 2>/dev/null
+tj_say said writable
+[ -w "${{tj_place:-/}}" ] && echo yes || echo no
 tj_say said environment
 env | grep -E '^{VARIABLES}='
 tj_say said verbs
