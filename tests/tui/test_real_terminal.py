@@ -17,9 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from runtime.contract.operator import Difference
+from runtime.contract.record import RunRecord
 from runtime.contract.waiting import wait_readable
 from support.cells import Cells
 from support.running import ENDLESS, LiveRun
+from tianjictl.runs.registry import Run
+from tianjictl.tui.actions import RunActions
 
 JOB = Path(__file__).resolve().parents[2] / "playbooks" / "train" / "cartpole-ppo.yaml"
 ALTERNATE, NORMAL = "\x1b[?1049h", "\x1b[?1049l"
@@ -228,3 +232,17 @@ def test_an_ascii_terminal_is_sent_nothing_but_ascii(terminal):
     viewer.press("\rq")
     assert viewer.left() == 0
     assert viewer.text.isascii()
+
+
+def test_a_scale_is_made_as_it_was_shown_or_else_shown_again(run):
+    actions = RunActions(Run(run.paths, RunRecord.model_validate_json(run.paths.record.read_bytes())))
+    shown = actions.difference("L1A2")
+    assert [line.partition(" ")[0] for line in shown.starts] == ["actor-1"]
+    told: list[str] = []
+    assert str(actions.scale("L1A2", shown, told.append)).startswith("it is L1A2 after")
+    again = actions.scale("L1A1", actions.difference("L1A3"), told.append)
+    assert isinstance(again, Difference), "another change than the one that was shown"
+    assert again.leaves == ("actor-1 on localhost",)
+    assert isinstance(actions.scale("L1A2", shown, told.append), Difference), "the plan is another since"
+    assert run.view().shape.wanted == "L1A2"
+    assert len(run.events("scale.requested")) == 1

@@ -92,7 +92,7 @@ def test_the_plan_of_a_run(kind, width, height):
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_the_checkpoints_of_a_run(width, height):
     kept = Extra(checkpoints=tuple(checkpoints()))
-    shown = scene(live(small_view()), view_name="checkpoints", extra=kept, browse=Browse(cursor=1))
+    shown = scene(live(small_view()), view_name="checkpoints", extra=kept, browse=Browse(cursor=2))
     check(f"checkpoints-{width}x{height}", shown, width, height)
 
 

@@ -9,7 +9,7 @@ from tianjictl.tui import strips, tables
 from tianjictl.tui.glyphs import host_mark
 from tianjictl.tui.panels.frame import titled
 from tianjictl.tui.panels.running import link_line
-from tianjictl.tui.text import clean, fit, fit_line, line, restyled
+from tianjictl.tui.text import clean, fit, fit_line, line, restyled, wrap
 
 if TYPE_CHECKING:
     from runtime.contract.view import ComponentView, HostView
@@ -165,7 +165,16 @@ def checkpoints(scene: Scene, width: int, height: int) -> Lines:
     for index in range(first, last):
         row = _checkpoint_row(shown[index], scene, width)
         lines.append(restyled(row, "reverse") if index == cursor else row)
-    return lines
+    return lines + _told_whole(shown[cursor], scene, width, height - len(lines))
+
+
+def _told_whole(item: CheckpointView, scene: Scene, width: int, room: int) -> Lines:
+    """Where there is room, the folder of the one under the cursor, and what is wrong with it, uncut."""
+    rows: Lines = [()]
+    for text, style in ((item.path, ""), *((problem, "bad") for problem in item.problems)):
+        told = wrap(scene.glyphs.shown(clean(text)), width - 2, 3, scene.glyphs.ellipsis)
+        rows += [line("  ", (row, style)) for row in told]
+    return rows if len(rows) <= room else []
 
 
 def _checkpoint_row(item: CheckpointView, scene: Scene, width: int) -> Line:

@@ -67,7 +67,8 @@ def _plan_rows(scene: Scene, found: Plan, width: int) -> Lines:
         rows += [line(row) for row in wrap(glyphs.shown(clean(text)), width, 4, glyphs.ellipsis)]
     told = f"{sizes.num_envs} envs an actor, rollout {sizes.rollout}, batch {sizes.batch_size:,}, "
     told += f"buffer {sizes.buffer_size:,}, P {sizes.pool_ratio:.3g} of at most {sizes.staleness_tolerance:g}"
-    rows.append(line(("sizes ", "label"), told))
+    first, *more = wrap(told, max(1, width - len("sizes ")), 3, glyphs.ellipsis) or [""]
+    rows += [line(("sizes ", "label"), first), *(line(f"      {row}") for row in more)]
     placements = [
         placed
         for placed in found.placements
