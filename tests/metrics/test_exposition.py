@@ -60,6 +60,7 @@ def test_a_reader_finds_the_numbers_of_the_view() -> None:
     assert sum(number for _, number in samples["tianji_run_state"]) == 1
     assert value(samples, "tianji_bottleneck", side="learner") == 1
     assert value(samples, "tianji_component_cpu_ratio", component="actor-0", role="actor", host="cn01") == 1.5
+    assert value(samples, "tianji_component_core_wait_ratio", component="actor-0", role="actor", host="cn01") == 0.25
     assert value(samples, "tianji_component_restarts_total", component="learner-1") == 1
     assert value(samples, "tianji_learner_loss", component="learner-1", host="cn02") == 1.5
     assert (value(samples, "tianji_host_up", host="cn01"), value(samples, "tianji_host_up", host="cn02")) == (1, 0)

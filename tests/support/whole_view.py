@@ -50,6 +50,7 @@ def component(
         restarts=index,
         heartbeat_age_s=0.25,
         cpu_percent=150.0,
+        waiting_percent=25.0,
         rss_bytes=2**26,
         gauges=dict.fromkeys(_GAUGES[role], value),
     )

@@ -88,6 +88,8 @@ _PARTS = (
     Metric("tianji_component_heartbeat_age_seconds", "Since its heartbeat last advanced.",
            components(lambda c: c.heartbeat_age_s)),
     Metric("tianji_component_cpu_ratio", "CPU time per time: 1 is one core.", components(cores_used)),
+    Metric("tianji_component_core_wait_ratio", "Share of its time that it was ready and its core was another's.",
+           components(lambda c: None if c.cpu_percent is None else c.waiting_percent / 100)),
     Metric("tianji_component_resident_memory_bytes", "Resident memory.", components(lambda c: c.rss_bytes)),
     Metric("tianji_component_busy_ratio", "Share of the time that it does not wait.", gauge_of("busy_share")),
     Metric("tianji_host_up", "1 while the host's agent is heard.", hosts(lambda h: h.state == "connected")),
