@@ -20,13 +20,16 @@ from runtime.assembly import Assembly
 from runtime.checkpoint.manifest import env_steps_at
 from runtime.components.base import Progress
 from runtime.contract.files import write_whole
+from runtime.contract.messages import RingLedger
 from runtime.contract.paths import RunPaths
 from runtime.contract.plan import Plan
 from runtime.contract.record import CompletionRecord, RunRecord
 from runtime.contract.states import Phase, Role, RunState
-from runtime.contract.view import Freshness, Rates, Reward, RunView, ShapeView
+from runtime.contract.view import Freshness, Rates, Reward, RunView, Samples, ShapeView
 from runtime.contract.view import Progress as ProgressView
+from runtime.control.ledger import Ledger
 from runtime.control.stop_rules import rule_met
+from runtime.memory.ring import read_ledger
 from runtime.resources import Resources
 
 if TYPE_CHECKING:
@@ -80,6 +83,15 @@ class InProcessRun:
     def total(self, role: Role, counter: str) -> int:
         """A counter summed over all components of a role."""
         return sum(int(self.assembly.block(p.name).get(counter)) for p in self.plan.of_role(role))
+
+    def samples(self) -> Samples:
+        """The ledger of the run, from its rings."""
+        ledger = Ledger(self.plan, on_policy=self.plan.job.on_policy)
+        for ring, spec in self.assembly.wiring.rings.items():
+            read = read_ledger(self.resources.segment(ring), spec)
+            counts = {name: getattr(read, name) for name in RingLedger.model_fields}
+            ledger.take(self.plan.head, {ring: RingLedger(**counts)})
+        return ledger.samples(Samples())[0]
 
     @property
     def mean_100(self) -> float | None:
@@ -149,7 +161,7 @@ class _Chronicle:
         """The view as of now."""
         run, elapsed = self._run, time.monotonic() - self._began
         steps, updates = run.total(Role.ACTOR, "env_steps"), run.total(Role.LEARNER, "updates")
-        episodes = run.total(Role.ACTOR, "episodes")
+        episodes, trained = run.total(Role.ACTOR, "episodes"), run.total(Role.LEARNER, "samples_trained")
         view = RunView(
             run_id=self._record.run_id,
             name=self._record.name,
@@ -162,8 +174,13 @@ class _Chronicle:
             elapsed_s=round(elapsed, 3),
             progress=ProgressView(env_steps=steps, updates=updates, episodes=episodes, version=updates),
             reward=Reward(mean_100=run.mean_100, best_mean_100=run.best_mean_100, episodes=episodes),
-            rates=Rates(env_steps_per_s=steps / elapsed, updates_per_s=updates / elapsed),
+            rates=Rates(
+                env_steps_per_s=steps / elapsed,
+                samples_per_s=trained / elapsed,
+                updates_per_s=updates / elapsed,
+            ),
             freshness=Freshness(pool_ratio=run.plan.sizes.pool_ratio),
+            samples=run.samples(),
         )
         write_whole(run.paths.view, view.model_dump_json())
 

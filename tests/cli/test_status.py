@@ -8,7 +8,7 @@ import re
 import pytest
 
 from runtime.contract.states import RunState
-from runtime.contract.view import Checkpoints, RunView
+from runtime.contract.view import Bottleneck, Checkpoints, HostView, Progress, Rates, RunView
 
 KEYS = {
     "": ("run_id", "state", "reason", "attempt", "elapsed_s"),
@@ -114,6 +114,51 @@ def test_the_completion_record_has_the_last_word(run, tianjictl):
     assert (data["state"], data["reason"], data["stale"]) == ("completed", "mean return 475 reached", False)
     assert data["shape"]["present"] == "L0A0"
     assert {component["state"] for component in data["components"]} == {"exited"}
+
+
+ENDINGS = [RunState.COMPLETED, RunState.STOPPED, RunState.FAILED, RunState.LOST]
+
+
+@pytest.mark.parametrize("state", ENDINGS)
+def test_a_run_that_is_over_shows_averages_and_nothing_as_if_it_were_now(run, tianjictl, state):
+    run.show(
+        elapsed_s=100.0,
+        progress=Progress(env_steps=250_000, updates=1_000),
+        rates=Rates(env_steps_per_s=21_883, samples_per_s=20_000),
+        bottleneck=Bottleneck(side="learner", advice="give it cores"),
+        checkpoints=Checkpoints(last_step=5, last_age_s=10.0, complete=1),
+    )
+    run.write_view(age_s=7)
+    if state is not RunState.LOST:
+        run.complete(state, "because")
+    out = tianjictl("status")[1]
+    assert "on average 2,500 env steps/s, 10 updates/s" in out
+    assert not re.search("21,883|bottleneck|give it cores|, heard|present|connected|L0A0|MB/s", out)
+    assert re.search(r"^shape +L1A1; attempt 1", out, re.MULTILINE)
+    assert re.search(r"^host +localhost ended$", out, re.MULTILINE)
+    again = f"tianjictl resume {run.run_id} --from-checkpoint"
+    assert (again in out) == (state is not RunState.COMPLETED)
+    line = tianjictl("status", "--watch")[1]
+    assert "250,000 steps (2,500/s on average)" in line
+    assert "L0A0" not in line
+
+
+def test_a_run_without_a_checkpoint_is_not_said_to_go_on_from_one(run, tianjictl):
+    run.write_view(age_s=7)
+    assert "resume" not in tianjictl("status")[1]
+
+
+def test_a_host_that_was_lost_before_the_run_ended_stays_so_with_its_reason(run, tianjictl):
+    hosts = (
+        HostView(name="cn01", state="connected", heartbeat_age_s=0.1, clock_offset_s=2.0, head=True),
+        HostView(name="cn02", state="lost", heartbeat_age_s=4.0, reason="not heard of for 2.5 s"),
+    )
+    run.show(hosts=hosts)
+    run.write_view()
+    run.complete(RunState.FAILED, "cn02 is lost")
+    out = tianjictl("status")[1]
+    assert "cn01 (head) ended\n" in out
+    assert "cn02 lost: not heard of for 2.5 s\n" in out
 
 
 def test_a_run_that_never_reported_shows_its_plan(run, tianjictl):

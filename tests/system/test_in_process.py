@@ -12,8 +12,10 @@ import pytest
 from runtime.checkpoint.manifest import Manifest
 from runtime.checkpoint.partial import PartialCheckpoint
 from runtime.contract.paths import RunPaths
+from runtime.contract.record import RunRecord
 from runtime.contract.states import Role
-from runtime.in_process import InProcessRun
+from runtime.contract.view import RunView
+from runtime.in_process import InProcessRun, _Chronicle
 from runtime.memory.ring import read_ledger
 from support.many_nodes import placed, plan_over
 from support.plans import make_job, make_plan
@@ -105,6 +107,29 @@ def test_every_sample_is_accounted_for_at_every_tick(tmp_path: Path, learn: str,
             assert 0 <= ledger.in_flight <= ledger.produced
     assert run.total(Role.LEARNER, "updates") > 0
     run.stop()
+
+
+@pytest.mark.parametrize("learn", ["ppo", "dqn"])
+def test_the_view_of_a_run_in_one_thread_has_its_ledger_and_the_samples_it_trained_on(
+    tmp_path: Path, learn: str
+) -> None:
+    run = start(tmp_path / "run", learn, "L1A2")
+    chronicle = _Chronicle(run, run_record())
+    train(run, 8)
+    chronicle.note()
+    view = RunView.model_validate_json(run.paths.view.read_bytes())
+    ledger = view.samples
+    assert ledger.produced == view.progress.env_steps > 0
+    assert ledger.consumed > 0
+    rest = ledger.consumed + ledger.dropped_stale + ledger.dropped_other + ledger.in_flight
+    assert rest == ledger.produced
+    assert view.rates.samples_per_s > 0
+    run.stop()
+
+
+def run_record() -> RunRecord:
+    now = datetime.now(UTC)
+    return RunRecord(run_id="test", name="test", created_at=now, user="me", host="here", argv=("launch",), version="1")
 
 
 def test_strict_samples_are_never_older_than_the_policy_that_is_trained(tmp_path: Path) -> None:

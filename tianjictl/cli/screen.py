@@ -10,6 +10,7 @@ from rich.text import Text
 
 from runtime.contract.states import ComponentState, RunState
 from tianjictl.cli.output import safe, table
+from tianjictl.runs.afterwards import average_words, averages, is_over, way_on
 from tianjictl.runs.words import age, cores, duration, milliseconds, number, rate, size
 
 if TYPE_CHECKING:
@@ -87,15 +88,20 @@ def headline(view: RunView) -> Text:
 def progress_line(view: RunView) -> str:
     """The state of the training in one line."""
     mean = view.reward.mean_100 if view.reward.mean_100 is not None else view.reward.mean
+    if is_over(view):
+        mean_rate = averages(view)
+        pace = "" if mean_rate is None else f" ({rate(mean_rate[0])}/s on average)"
+        now = [view.shape.wanted]
+    else:
+        pace = f" ({rate(view.rates.env_steps_per_s)}/s)"
+        now = [f"{view.shape.present} of {view.shape.wanted}", f"lag {view.freshness.version_lag.mean:.1f}"]
     parts = [
         f"{view.state} {duration(view.elapsed_s)}",
         f"return {number(mean)}",
-        f"{view.progress.env_steps:,} steps ({rate(view.rates.env_steps_per_s)}/s)",
+        f"{view.progress.env_steps:,} steps{pace}",
         f"{view.progress.updates:,} updates",
-        f"{view.shape.present} of {view.shape.wanted}",
-        f"lag {view.freshness.version_lag.mean:.1f}",
     ]
-    return ", ".join(parts)
+    return ", ".join([*parts, *now])
 
 
 def result_line(view: RunView) -> str:
@@ -109,25 +115,20 @@ def result_line(view: RunView) -> str:
 
 
 def _facts(picture: Picture) -> Iterator[tuple[str, str]]:
-    view = picture.view
-    yield (
-        "shape",
-        f"{view.shape.present} present, {view.shape.wanted} wanted; attempt {view.attempt}; {duration(view.elapsed_s)}",
-    )
-    reward = view.reward
-    shown = f"mean of 100 episodes {number(reward.mean_100)}, best {number(reward.best_mean_100)}"
-    if reward.mean_100 is None and reward.mean is not None:
-        shown = f"mean so far {number(reward.mean)}"
-    if reward.evaluation_mean is not None:
-        shown += f"; evaluator {number(reward.evaluation_mean)} at version {reward.evaluation_version}"
-    yield "return", f"{shown}; {reward.episodes:,} episodes"
+    """Of a run that is over nothing is told as if it were so now."""
+    view, over = picture.view, picture.ended
+    shape = view.shape.wanted if over else f"{view.shape.present} present, {view.shape.wanted} wanted"
+    yield "shape", f"{shape}; attempt {view.attempt}; {duration(view.elapsed_s)}"
+    yield "return", _return(view)
     done = view.progress
     yield "progress", f"{done.env_steps:,} env steps, {done.updates:,} updates, version {done.version:,}"
-    yield "rates", _rates(view)
+    yield "rates", average_words(view) if over else _rates(view)
     fresh, lag = view.freshness, view.freshness.version_lag
     yield (
         "freshness",
-        f"P {fresh.pool_ratio:.3g}, flow {fresh.flow_ratio:.2f}, "
+        f"P {fresh.pool_ratio:.3g}"
+        if over
+        else f"P {fresh.pool_ratio:.3g}, flow {fresh.flow_ratio:.2f}, "
         f"lag mean {lag.mean:.1f} p50 {lag.p50} p95 {lag.p95} max {lag.max}, stale {fresh.staleness_ratio:.1%}",
     )
     ledger = view.samples
@@ -136,10 +137,26 @@ def _facts(picture: Picture) -> Iterator[tuple[str, str]]:
         f"{ledger.produced:,} produced = {ledger.consumed:,} consumed + {ledger.dropped_stale:,} stale "
         f"+ {ledger.dropped_other:,} dropped + {ledger.in_flight:,} in flight",
     )
-    yield "bottleneck", _bottleneck(view)
+    if not over:
+        yield "bottleneck", _bottleneck(view)
+    if view.drift.drifting:
+        yield "drift", f"{view.drift.ratio or 0.0:.0%} of what was predicted: {view.drift.reason}"
     yield "checkpoint", _checkpoint(picture)
     yield from _hosts(picture)
-    yield from _links(view)
+    if not over:
+        yield from _links(view)
+    if over and (command := way_on(view)) is not None:
+        yield "go on", command
+
+
+def _return(view: RunView) -> str:
+    reward = view.reward
+    shown = f"mean of 100 episodes {number(reward.mean_100)}, best {number(reward.best_mean_100)}"
+    if reward.mean_100 is None and reward.mean is not None:
+        shown = f"mean so far {number(reward.mean)}"
+    if reward.evaluation_mean is not None:
+        shown += f"; evaluator {number(reward.evaluation_mean)} at version {reward.evaluation_version}"
+    return f"{shown}; {reward.episodes:,} episodes"
 
 
 def _hosts(picture: Picture) -> Iterator[tuple[str, str]]:

@@ -160,22 +160,28 @@ def judge(
     if alive:
         return Picture(view, age_s, live=False, ended=False, problem=problem)
     if view.state in TERMINAL_RUN_STATES:
-        return Picture(view, age_s, live=False, ended=True)
+        return Picture(nobody_there(view), age_s, live=False, ended=True)
     reason = f"its agent is gone without a completion record; last heard of as {view.state}: {view.reason}"
     lost = view.model_copy(update={"state": RunState.LOST, "reason": reason})
     return Picture(nobody_there(lost), age_s, live=False, ended=True, problem=problem)
 
 
 def nobody_there(view: RunView) -> RunView:
-    """The last view of a run that is over: what was running when it was made has left since."""
+    """The last view of a run that is over: what was running when it was made has left since, and no agent is heard.
+
+    A host that had been lost before stays so, with its reason: it may have been what ended the run.
+    """
     nothing = {"pid": None, "cpu_percent": None, "rss_bytes": None, "heartbeat_age_s": None}
     over = (ComponentState.FAILED, ComponentState.EXITED)
     gone = {**nothing, "state": ComponentState.EXITED, "reason": ""}
     components = tuple(
         component.model_copy(update=nothing if component.state in over else gone) for component in view.components
     )
+    left = {"state": "ended", "reason": "", "heartbeat_age_s": None, "clock_offset_s": None}
+    silent = {"heartbeat_age_s": None, "clock_offset_s": None}
+    hosts = tuple(host.model_copy(update=silent if host.state == "lost" else left) for host in view.hosts)
     shape = view.shape.model_copy(update={"present": "L0A0"})
-    return view.model_copy(update={"components": components, "shape": shape})
+    return view.model_copy(update={"components": components, "hosts": hosts, "shape": shape})
 
 
 def request(run: Run, message: Document, *, timeout_s: float = ANSWER_WITHIN_S) -> object:
