@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,11 @@ _HINTS = {
     errno.EPERM: "make the folder writable for this user",
     errno.EROFS: "mount the file system writable, or put the runs elsewhere (TIANJICTL_HOME)",
 }
+
+
+def hint_of(reason: str) -> str | None:
+    """What helps against what the system says in these words; none where nothing is known to."""
+    return next((hint for number, hint in _HINTS.items() if os.strerror(number) == reason), None)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.errors import CheckpointError, writing
+from runtime.checkpoint.errors import CheckpointError, hint_of, writing
 from runtime.checkpoint.manifest import MANIFEST, FileEntry, Manifest, file_digest, write_manifest
 from runtime.checkpoint.names import (
     FAILURE_SUFFIX,
@@ -97,7 +97,7 @@ class PartialCheckpoint:
             message, _, hint = note.read_text().partition("\n")
             component, reason = reason_of_note(note.name)
             told = f"{component} could not write its part in {self.folder}: {reason}; earlier checkpoints are untouched"
-            raise CheckpointError(message or told, hint=hint or None)
+            raise CheckpointError(message or told, hint=hint or hint_of(reason))
         missing = [name for name in shards if not (self.folder / f"{name}.json").exists()]
         if missing:
             raise CheckpointError(

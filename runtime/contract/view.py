@@ -119,6 +119,9 @@ class Checkpoints(View):
     last_step: int | None = None
     last_age_s: float | None = None
     complete: int = 0
+    failed_in_a_row: int = 0  #: since the last complete one
+    problem: str = ""  #: why the newest of those failed
+    hint: str = ""  #: what helps against it
 
 
 class Gauged(Protocol):

@@ -76,6 +76,7 @@ class CheckpointDesk:
         self._last = known[0].step if known else None
         self._newest_step = self._last or 0
         self._last_at = known[0].created_at if known else None
+        self._failures, self._problem, self._hint = 0, "", ""
 
     @property
     def round(self) -> Round | None:
@@ -115,7 +116,7 @@ class CheckpointDesk:
         try:
             self._partial = PartialCheckpoint(self._paths.checkpoints, round_.step, adopt=adopt)
         except CheckpointError as error:
-            return self._failed(error.message, now)
+            return self._failed(error.message, now, error.hint)
         head = self._plan.head
         self._inbox.expect(round_.step, {p.name: p.host for p in self._plan.placements if p.host != head})
         return None
@@ -209,7 +210,7 @@ class CheckpointDesk:
         try:
             finished = sealing.result()
         except CheckpointError as error:
-            return self._failed(error.message, now)
+            return self._failed(error.message, now, error.hint)
         self._complete = self._complete + 1 - len(finished.removed)
         self._last, self._last_at = current.step, self._wall()
         written = self._written(current, now)
@@ -225,14 +226,16 @@ class CheckpointDesk:
         text = f"checkpoint {current.step} is complete, {took:.2f} s after it was asked for"
         event = self._events.write("checkpoint.written", text, cause=current.event)
         self._close_round(now)
+        self._failures, self._problem, self._hint = 0, "", ""
         return CheckpointWritten(id=event, step=current.step)
 
-    def _failed(self, reason: str, now: float) -> CheckpointFailed:
+    def _failed(self, reason: str, now: float, hint: str | None = None) -> CheckpointFailed:
         what, cause = (self._round.step, self._round.event) if self._round is not None else ("of the orphans", None)
         if self._orphans is not None and cause is None:
             cause, self._orphans = self._orphans.cause, None
         event = self._events.write("checkpoint.failed", f"checkpoint {what}: {reason}", cause=cause)
         self._close_round(now)
+        self._failures, self._problem, self._hint = self._failures + 1, reason, hint or ""
         return CheckpointFailed(id=event, reason=reason)
 
     def _close_round(self, now: float) -> None:
@@ -246,7 +249,14 @@ class CheckpointDesk:
     def view(self) -> Checkpoints:
         """For the RunView."""
         age = (self._wall() - self._last_at).total_seconds() if self._last_at is not None else None
-        return Checkpoints(last_step=self._last, last_age_s=age, complete=self._complete)
+        return Checkpoints(
+            last_step=self._last,
+            last_age_s=age,
+            complete=self._complete,
+            failed_in_a_row=self._failures,
+            problem=self._problem,
+            hint=self._hint,
+        )
 
     def close(self) -> None:
         """Wait for the thread."""

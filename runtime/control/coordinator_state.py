@@ -52,12 +52,14 @@ def load_state(paths: RunPaths, attempt: int) -> CoordinatorState | None:
     return state if state.attempt == attempt else None
 
 
-def save_state(paths: RunPaths, state: CoordinatorState) -> None:
-    """Replace it whole; a full disk is logged and does not stop the run."""
+def save_state(paths: RunPaths, state: CoordinatorState) -> str | None:
+    """Replace it whole; a full disk is logged and does not stop the run. Returns why it could not be written, if so."""
     try:
         write_whole(paths.coordinator_state, state.model_dump_json())
     except OSError as error:
         log.error("coordinator.state-unwritten error=%s", error)
+        return error.strerror or str(error)
+    return None
 
 
 def load_completion(paths: RunPaths) -> CompletionRecord | None:

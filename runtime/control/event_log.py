@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 NEWEST = 20  #: events shown in the RunView
 _TAIL_BYTES = 64 << 10
 _TRANSLATIONS = 512
+#: Last words of kinds that the log tells as warnings.
+_TROUBLE = frozenset({"failed", "lost", "died", "frozen", "unwritten", "unpruned"})
 
 
 class EventLog:
@@ -77,7 +79,8 @@ class EventLog:
         self._newest.append(event)
         if component is not None:
             self._of_component[component] = event.id
-        log.info("%s id=%s component=%s cause=%s %s", kind, event.id, component, cause, message)
+        level = logging.WARNING if kind.rpartition(".")[2] in _TROUBLE else logging.INFO
+        log.log(level, "%s id=%s component=%s cause=%s %s", kind, event.id, component, cause, message)
         try:
             append_line(self._path, event.model_dump_json())
         except OSError as error:

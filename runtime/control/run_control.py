@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from runtime.control.run_state import Run, Standing
 
 _WRITE_EVERY_S = 1.0
+_TELL_UNWRITTEN_EVERY_S = 60.0  #: a disk that is full stays so for a while, and writing is tried each second
 _HEAR_ALL_WITHIN_S = 1.5  #: a successor answers nobody before it has heard all nodes, or for so long
 _TRAINING = (RunState.RUNNING, RunState.DEGRADED)
 
@@ -75,6 +76,7 @@ class RunControl:
         fresh = self.run.state is RunState.PENDING
         self._uninformed = set() if fresh else {node.name for node in self._scribe.nodes if node.connected}
         self._unwritten_state = True
+        self._told_unwritten_at = -math.inf
 
     @property
     def over(self) -> bool:
@@ -251,6 +253,9 @@ class RunControl:
         """Everything that is kept in files, and one more point of every curve."""
         self._written_at, self._unwritten_state = now, False
         self._scribe.write(self.run, self.nodes, self._view(now), self.desk.round, now)
+        if (why := self._scribe.unwritten) is not None and now - self._told_unwritten_at > _TELL_UNWRITTEN_EVERY_S:
+            self._told_unwritten_at = now
+            self.events.write("state.unwritten", f"view and state of the run cannot be written: {why}")
 
     def _view(self, now: float) -> RunView:
         return self._scribe.view(

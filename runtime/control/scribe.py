@@ -12,6 +12,7 @@ from runtime.checkpoint.manifest import Manifest, RewardHistory, read_manifest
 from runtime.checkpoint.names import step_folder
 from runtime.contract.files import write_whole
 from runtime.contract.record import CompletionRecord, RunRecord
+from runtime.contract.states import RunState
 from runtime.control.coordinator_state import CoordinatorState, load_state, save_state
 from runtime.control.counted import Base, Past, resumed
 from runtime.control.fold import Fold
@@ -24,7 +25,6 @@ from runtime.metrics.opening import open_sinks
 if TYPE_CHECKING:
     from runtime.contract.paths import RunPaths
     from runtime.contract.plan import Plan
-    from runtime.contract.states import RunState
     from runtime.contract.view import Advice, Checkpoints, Drift, Event, RunView
     from runtime.control.checkpoint_round import Round
     from runtime.control.membership import Membership
@@ -56,7 +56,7 @@ class Scribe:
             self.fold = Fold(plan, base, state.progress, state.memory)
             self.open_round, self.nodes = state.round, state.nodes
         self.began_at = now
-        self._written: tuple[int, float] | None = None
+        self.unwritten: str | None = None  #: why view or state could not be written the last time, if so
         self._metrics = open_sinks(paths, plan)
 
     @property
@@ -94,7 +94,7 @@ class Scribe:
             name=self._record.name,
             attempt=self._record.attempt,
             state=run.state,
-            reason=run.reason,
+            reason=told_reason(run, checkpoints, self.unwritten),
             started_at=self._record.created_at,
             updated_at=datetime.now(UTC),
             elapsed_s=self.elapsed_s(now),
@@ -111,10 +111,12 @@ class Scribe:
     def write(self, run: Run, membership: Membership, view: RunView, open_round: Round | None, now: float) -> None:
         """View, own memory, one point of the reward curve and of the metrics. A full disk costs these, not the run."""
         self.fold.rewards.mark(self.elapsed_s(now))
+        problem = None
         try:
             write_whole(self._paths.view, view.model_dump_json())
         except OSError as error:
             log.error("view.unwritten error=%s", error)
+            problem = error.strerror or str(error)
         state = CoordinatorState(
             attempt=self._record.attempt,
             run=run,
@@ -128,7 +130,7 @@ class Scribe:
             memory=self.fold.memory(),
             nodes=tuple(membership.nodes.values()),
         )
-        save_state(self._paths, state)
+        self.unwritten = save_state(self._paths, state) or problem
         self._write_metrics(view)
 
     def _write_metrics(self, view: RunView) -> None:
@@ -170,6 +172,23 @@ class Scribe:
     def close(self) -> None:
         """Finish the metrics."""
         self._metrics.close()
+
+
+def told_reason(run: Run, checkpoints: Checkpoints, unwritten: str | None) -> str:
+    """Why the run is in its state, and what goes wrong beside it.
+
+    A run that cannot write is `running` all the same: `degraded` says that components are missing, and each of them
+    is there and trains. But nobody should have to read the event log to learn that all of it would be lost.
+    """
+    if run.state not in (RunState.RUNNING, RunState.DEGRADED):
+        return run.reason
+    told = [run.reason]
+    if checkpoints.failed_in_a_row:
+        times = f"{checkpoints.failed_in_a_row} in a row" if checkpoints.failed_in_a_row > 1 else "the last one"
+        told.append(f"but checkpoints fail, {times}: {checkpoints.problem}")
+    if unwritten is not None:
+        told.append(f"but the run's own state cannot be written: {unwritten}")
+    return "; ".join(told)
 
 
 def base_of(record: RunRecord) -> Base:

@@ -83,6 +83,13 @@ def test_numbers_of_a_silent_coordinator_are_shown_as_old(run, tianjictl):
     assert document["data"]["checkpoints"]["last_age_s"] >= 52
 
 
+def test_checkpoints_that_fail_are_shown_with_why_and_the_way_out(run, tianjictl):
+    run.show(checkpoints=Checkpoints(failed_in_a_row=3, problem="No space left on device", hint="free some space"))
+    run.serve()
+    out = tianjictl("status")[1]
+    assert re.search(r"checkpoint +none yet; 3 failed in a row: No space left on device \(free some space\)\n", out)
+
+
 def test_a_run_whose_agent_vanished_is_lost_not_running(run, tianjictl):
     run.write_view(age_s=3)
     code, out, _ = tianjictl("status", "--exit-code")

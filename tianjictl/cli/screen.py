@@ -11,7 +11,7 @@ from rich.text import Text
 from runtime.contract.states import ComponentState, RunState
 from tianjictl.cli.output import safe, table
 from tianjictl.runs.afterwards import average_words, averages, is_over, way_on
-from tianjictl.runs.words import age, cores, duration, milliseconds, number, rate, size
+from tianjictl.runs.words import age, checkpoint_failures, cores, duration, milliseconds, number, rate, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,10 +215,11 @@ def _bottleneck(view: RunView) -> str:
 
 def _checkpoint(picture: Picture) -> str:
     found = picture.view.checkpoints
+    failures = checkpoint_failures(found)
     if found.last_step is None:
-        return "none yet"
+        return "; ".join(filter(None, ("none yet", failures)))
     when = f", {age(found.last_age_s + _older(picture))}" if found.last_age_s is not None else ""
-    return f"step {found.last_step:,}{when}; {found.complete} complete"
+    return f"step {found.last_step:,}{when}; {found.complete} complete" + (f"; {failures}" if failures else "")
 
 
 def _older(picture: Picture) -> float:

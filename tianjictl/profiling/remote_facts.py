@@ -34,9 +34,9 @@ _ASK_PYTHON = (
     f"for n in {list(PACKAGES)!r}:\n try: v[n]=m.version(n)\n except m.PackageNotFoundError: pass\n"
     "print(json.dumps([sys.executable,platform.python_version(),v,sorted(os.sched_getaffinity(0))]))"
 )
-# $1 a mark before each piece, $2 where runs will lie or "", $3 `devices` asks slow programs too, $4 what to ask Python; then
-# interpreters to look for. One grep reads all of /sys: a process for each file takes a second on a big host, and to a
-# shell that reads byte by byte, as dash does, the kernel's lists of CPUs are empty.
+# $1 a mark before each piece, $2 where runs will lie or "", $3 `devices` asks slow programs too, $4 what to ask Python;
+# then interpreters to look for. One grep reads all of /sys: a process for each file takes a second on a big host, and
+# to a shell that reads byte by byte, as dash does, the kernel's lists of CPUs are empty.
 _SCRIPT = (
     """PATH=$PATH:/usr/sbin:/sbin
 tj_mark=$1 tj_folder=$2 tj_devices=$3 tj_ask=$4

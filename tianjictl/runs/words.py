@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runtime.contract.view import Checkpoints
+
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
 _ASCII = str.maketrans(
     {
@@ -72,6 +77,14 @@ def duration(value: float) -> str:
 def age(value: float) -> str:
     """How long ago."""
     return f"{duration(value)} ago"
+
+
+def checkpoint_failures(found: Checkpoints) -> str:
+    """How many checkpoints have failed since the last good one, why, and what helps; empty where none has."""
+    if not found.failed_in_a_row:
+        return ""
+    times = f"{found.failed_in_a_row} failed in a row" if found.failed_in_a_row > 1 else "the last one failed"
+    return f"{times}: {found.problem}" + (f" ({found.hint})" if found.hint else "")
 
 
 def milliseconds(value: float | None) -> str:
