@@ -319,3 +319,16 @@ def test_the_check_catches_what_a_host_cannot_hold() -> None:
     document["placements"][0].update(cores=[0, 7])
     assert any("NUMA domains" in text for text in check(Plan.model_validate(document), p))
     assert any("elastic range" in text for text in check(plan, replace(p, most=Shape(1, 2))))
+
+
+@pytest.mark.parametrize(("asked", "told"), [(65_536, True), (16_384, False), (16_500, False), ("auto", False)])
+def test_a_buffer_that_freshness_makes_smaller_than_asked_is_told_of(asked: int | str, told: bool) -> None:
+    plan = planned(one(3, learners=1, actors=2), distributed={"buffer_size": asked}, training={"batch_size": 2048})
+    notes = [note for note in plan.notes if "distributed.buffer_size" in note]
+    assert bool(notes) is told
+    if told:
+        most = plan.sizes.buffer_size
+        assert most < 65_536
+        assert notes == [
+            f"distributed.buffer_size is {most} instead of 65536: more than {most} would pass algorithm.max_lag 8"
+        ]

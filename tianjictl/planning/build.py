@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.contract.algorithm import PpoConfig
 from runtime.contract.plan import HostPlan, NamesUsed, Plan
 from runtime.contract.predicting import predicted
 from runtime.contract.sizes import resolve_sizes
@@ -94,7 +95,22 @@ def _hosts(problem: Problem, told: Sequence[HostPlan], crowded: Sequence[float])
     return tuple(made)
 
 
+def _buffer_notes(plan: Plan) -> Iterator[str]:
+    """Where freshness allows less than the buffer that was asked for; what merely fills no slot is not worth a word."""
+    asked, sizes, algorithm = plan.job.distributed.buffer_size, plan.sizes, plan.job.algorithm
+    if not isinstance(algorithm, PpoConfig) or not isinstance(asked, int):
+        return
+    shape = plan.learners_and_actors
+    slot = shape.actors // shape.learners * sizes.rollout * sizes.num_envs  # one more of every ring of a learner
+    if asked - sizes.buffer_size >= slot:
+        yield (
+            f"distributed.buffer_size is {sizes.buffer_size} instead of {asked}: "
+            f"more than {sizes.buffer_size} would pass algorithm.max_lag {algorithm.max_lag}"
+        )
+
+
 def _notes(problem: Problem, plan: Plan) -> Iterator[str]:
+    yield from _buffer_notes(plan)
     for node in problem.nodes:
         if node.capacity < len(node.cores):
             yield f"{node.name}: a quota allows {node.capacity:g} CPUs' worth of time"
