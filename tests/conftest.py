@@ -15,9 +15,12 @@ from runtime.contract.run_mark import RUN_ID_VARIABLE
 
 _HERE = Path(__file__).parent
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
-#: Where tests wait for hosts and processes. With several workers these files come first, or one worker would be left
-#: alone with them in the end.
-_LONG = ("cluster/", "system/", "launching/", "control/", "cli/", "measure/", "profiling/", "courier/", "remote/")
+#: Where tests wait for hosts and processes, or compute for long. With several workers these files come first, or one
+#: worker would be left alone with them in the end.
+_LONG = (
+    "cluster/", "system/", "planning/", "launching/", "control/", "cli/", "measure/", "profiling/", "courier/",
+    "remote/", "doctor/", "metrics/", "tui/",
+)  # fmt: skip
 #: Files whose tests measure how fast something is, or want a free core. One worker has all of them, one by one.
 _SPEED = (
     "measure/", "profiling/test_profile.py", "cluster/test_measured_links.py", "cluster/test_training.py",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from support.pretend_hosts import PretendHosts
 
 ROOT = Path(__file__).resolve().parents[2]
-LOOK_EVERY_S = 0.03
+LOOK_EVERY_S = 0.1
 #: How much longer than promised anything may take: four hosts on two busy cores are no cluster. TIANJI_PATIENCE=1 holds
 #: everything to its word, on a machine that is busy with nothing else.
 PATIENCE = float(os.environ.get("TIANJI_PATIENCE", "4"))
@@ -120,7 +120,7 @@ class Look:
 
 @dataclass
 class Watcher:
-    """Looks at the coordinator through its socket many times a second: pretend hosts share this machine's files."""
+    """Looks at the coordinator through its socket some times a second: pretend hosts share this machine's files."""
 
     socket: Path
     looks: list[Look] = field(default_factory=list)
