@@ -78,7 +78,8 @@ def _one_column(width: int, room: int, content: Content) -> list[Box]:
 def _two_columns(width: int, room: int, content: Content) -> list[Box]:
     left = (width - GAP) // 2
     right = width - GAP - left
-    limits = min(1 + content.limits, 2 if room < 20 else 3 if room < 24 else 5)
+    # A line more than there are sentences: the first one is seldom short enough for one.
+    limits = min(2 + content.limits, 2 if room < 20 else 3 if room < 24 else 5)
     events = 3 if room < 24 else max(5, room // 6)
     links = min(content.links + 1, 6) if content.links and room >= 24 else 0
     band = room - limits - events - 1

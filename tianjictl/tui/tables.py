@@ -132,7 +132,7 @@ def _mixed(role: Role, counted: Counter[ComponentState]) -> Line:
     ordered = sorted(counted.items(), key=lambda item: (item[0] is not ComponentState.RUNNING, _TROUBLE[item[0]]))
     spans: list[Span] = []
     for number, (state, count) in enumerate(ordered):
-        noun = "" if number else f" {role}s"
+        noun = "" if number else f" {role}{'s' if count > 1 else ''}"
         spans.append((f"{', ' if number else ''}{count}{noun} {state_word(state)}", "bad" if _is_bad(state) else ""))
     return tuple(spans)
 
