@@ -119,6 +119,13 @@ def test_a_state_folder_that_is_none_is_refused(words, tianjictl, place, monkeyp
     refused(tianjictl, place, words, 2, ["good.yaml/runs", "TIANJICTL_HOME"])
 
 
+def test_a_profile_that_cannot_be_kept_is_refused_before_anything_is_measured(tianjictl, place, monkeypatch):
+    monkeypatch.setenv("TIANJICTL_HOME", str(place / "good.yaml"))
+    refused(tianjictl, place, ["profile", "good.yaml"], 2, ["good.yaml/profiles", "set TIANJICTL_HOME to a folder"])
+    monkeypatch.setenv("TIANJICTL_HOME", "/proc/there")  # where nobody may make a folder
+    refused(tianjictl, place, ["profile", "good.yaml"], 2, ["kept in /proc/there/profiles: ", "set TIANJICTL_HOME"])
+
+
 def test_the_published_example_wants_env_and_algo_and_no_more(tianjictl, place):
     (place / "job.yaml").write_text(
         "distributed: {actors: 8, learners: 2, buffer_size: 65536}\n"

@@ -122,7 +122,7 @@ def _ground(
     """Where the runtime lies on a host, which it is brought to first where it is not there."""
     name = node.host.name
     if node.host.connection == "local":
-        state_home().mkdir(parents=True, exist_ok=True)
+        store.open_store()
         return Ground(sys.executable, str(Path(runtime.__file__).parents[1]), str(state_home()))
     found = check_host(connection, node.host, digest=archive.digest, modules=env_modules(job.env.id))
     if not found.staged:

@@ -38,10 +38,12 @@ def local_facts(*, devices: bool = False) -> HostFacts:
 def measured_profile(
     job: Job, env: EnvSpec, facts: HostFacts, *, several: bool = False, progress: Callable[[MeasureProgress], None]
 ) -> ClusterProfile:
-    """Measure this machine for `job` and keep the result in the cache; takes seconds.
+    """Measure this machine for `job` and keep the result in the cache; takes seconds. UsageProblem where it cannot be
+    kept.
 
     `several`: it is one of several nodes that are measured at once.
     """
+    store.open_store()
     sizes = measured_sizes(job, env)
     place = LocalHost().disk(runs_home())
     # Measured where checkpoints will lie, in a folder of its own: the run folder may not exist yet.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,6 +14,25 @@ from tianjictl.errors import UsageProblem
 from tianjictl.profiling.profile import ClusterProfile
 
 _LINKS = TypeAdapter(tuple[LinkRate, ...])
+
+
+def open_store() -> Path:
+    """The folder of all profiles, made if need be; UsageProblem where nothing can be written in it.
+
+    Asked before anything is measured, so that nobody waits for what cannot be kept.
+    """
+    folder = state_home() / "profiles"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        trial = folder / f".trial-{os.getpid()}"
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise UsageProblem(
+            f"profiles cannot be kept in {folder}: {error.strerror or error}",
+            hint="set TIANJICTL_HOME to a folder you may write in",
+        ) from error
+    return folder
 
 
 def cached_path(key: str) -> Path:
