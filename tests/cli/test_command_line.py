@@ -35,6 +35,15 @@ print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)
     assert done.stderr == "[]\n"
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_standard_stream_that_is_closed_is_like_one_that_leads_nowhere(closed):
+    line = f"exec {sys.executable} -m tianjictl.cli.main doctor --quick --only disk.space {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ("disk.space" in done.stdout) is (">&-" not in closed.split())
+    assert "unexpected" not in done.stderr
+
+
 def test_every_listed_command_can_be_loaded_and_explains_itself(tianjictl):
     for name in set(command_line.COMMANDS) - {"plan", "profile"}:
         code, out, _ = tianjictl(name, "--help")

@@ -131,6 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from tianjictl.cli.completion import answer_shell
 
         answer_shell(typer.main.get_command(app))
+    _have_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     options = words[: words.index("--")] if "--" in words else words
     debug = "--debug" in options or bool(os.environ.get("TIANJICTL_DEBUG"))
@@ -212,6 +213,22 @@ def _report(error: TianjiError, words: list[str], *, as_json: bool, debug: bool)
 def _help_hint(words: list[str]) -> str:
     command = next((word for word in words if word in COMMANDS), None)
     return f"tianjictl {command} --help" if command else "tianjictl --help"
+
+
+def _have_streams() -> None:
+    """Where the caller has closed a standard stream (`>&-`), it leads nowhere: else the next file that is opened would
+    take its number, and Python has no object for it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, number)
+            if nowhere != number:
+                os.close(nowhere)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - it stays
 
 
 def _never_choke_on_a_character() -> None:
