@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import io
 import os
 import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from rich.console import Console, Group
@@ -95,6 +98,16 @@ class Terminal:
         assert words in self.text, self.text
         return self.text
 
+    def until_frame(self, right: Callable[[list[str]], bool], timeout_s: float = 60.0) -> None:
+        """Until the other screen is drawn anew so that its rows are right."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.text += self._letters.decode(os.read(self.screen, 65536))
+            drawn = self.text.split("\x1b[H")[1:]
+            if any(right(re.split(r"[\r\n]+", re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", frame))) for frame in drawn[-3:]):
+                return
+        raise AssertionError(self.text)
+
     def rest(self) -> str:
         while True:
             try:
@@ -133,6 +146,28 @@ def test_sigterm_leaves_the_run_alone_and_the_terminal_as_it_was(run, terminal):
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is back"
     assert run.requests
     assert all(type(request).__name__ == "ViewRequest" for request in run.requests)
+
+
+LEFT = "\x1b[?1049l"  #: back to the screen with the lines of the shell
+
+
+def test_a_terminal_that_changes_its_size_while_attached_keeps_nothing_of_the_old_picture(run, terminal):
+    run.serve()
+    attached = terminal("attach", COLUMNS="", LINES="")
+    for columns, rows in ((80, 24), (40, 10), (120, 40)):
+        fcntl.ioctl(attached.screen, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        # Whole, from the corner of the other screen on, every cell of it.
+        attached.until_frame(lambda rows_, c=columns, r=rows: len(rows_) == r and all(len(row) == c for row in rows_))
+    attached.process.send_signal(signal.SIGINT)
+    attached.until("press Ctrl-C again within 2 s")
+    os.write(attached.screen, b"d")
+    text = attached.rest()
+    assert attached.process.wait(10) == 0
+    assert text.count("\x1b[?1049h") == text.count(LEFT) == 1
+    before, _, after = text.rpartition(LEFT)
+    assert "\x1b[2J" in before[-40:], "nothing that the terminal could take along"
+    assert "detached; training goes on" in after
+    assert "every component is there" not in after
 
 
 @pytest.mark.parametrize("key", ["q", "\x03"])

@@ -8,11 +8,12 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
+from rich.control import Control
 
 from runtime.contract.states import RunState
 from tianjictl.cli.keys import CtrlC, Keyboard, counted_interrupts, keyboard
 from tianjictl.cli.options import Json, OptionalRun
-from tianjictl.cli.output import emit_json, err, is_terminal, live, note, say
+from tianjictl.cli.output import emit_json, err, is_terminal, live_screen, note, say
 from tianjictl.cli.screen import fitting, progress_line, result_line
 from tianjictl.cli.status_json import status_data
 from tianjictl.errors import Finding, Interrupted, TianjiError, TimedOut, TrainingFailed, Unreachable
@@ -24,10 +25,14 @@ from tianjictl.runs.settings import stop_grace_s
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from rich.live import Live
+
 _LOOK_EVERY_S = 0.5
 _TICK_S = 0.05  #: between two looks for a key, Ctrl-C or the completion record, which cost nothing
 _LINE_EVERY_S = 5.0
 _ANSWER_WITHIN_S = 1.0
+_TOLD_FOR_S = 5.0  #: an answer to Ctrl-C stands on the live screen
+_KEYS = "d detaches, Ctrl-C shows the status"
 
 
 def attach(run: OptionalRun = None, json: Json = False) -> int:
@@ -95,9 +100,8 @@ def _watch(run: Run, presses: CtrlC, keys: Keyboard, display: _Display) -> Any:
         if wanted == "stop":
             return "stop"
         if wanted == "show":
-            display.tell(progress_line(picture.view))
             how = "press d to detach and training goes on" if sys.stdin.isatty() else "training goes on without you"
-            display.tell(f"{how}; press Ctrl-C again within 2 s to stop it")
+            display.tell(progress_line(picture.view), f"{how}; press Ctrl-C again within 2 s to stop it")
 
 
 def _stop(run: Run) -> None:
@@ -110,36 +114,53 @@ def _stop(run: Run) -> None:
 
 
 class _Display:
-    """A live screen where a person looks on, a plain line every few seconds elsewhere; both on standard error."""
+    """A live screen where a person looks on, a plain line every few seconds elsewhere; both on standard error.
+
+    The live one is the terminal's other screen: what was drawn for one size can always be drawn over for another, and
+    nothing of it is left among the lines of the shell.
+    """
 
     def __init__(self) -> None:
-        self._live = live(err(), transient=True) if is_terminal(sys.stderr) else None
+        self._live = live_screen(err()) if is_terminal(sys.stderr) else None
         self._block: AbstractContextManager[Any] = self._live or nullcontext()
         self._next_line = 0.0
         self._state = ""
+        self._picture: Picture | None = None
+        self._told: tuple[float, str] = (0.0, "")  #: until when it stands there, and what
 
     def __enter__(self) -> _Display:
         self._block.__enter__()
         return self
 
     def __exit__(self, *details: Any) -> None:
+        if self._live is not None:
+            # A terminal that has been resized may take lines of the other screen for its own when it comes back.
+            self._live.console.control(Control.home(), Control.clear())
         self._block.__exit__(*details)
 
     def show(self, picture: Picture) -> None:
-        if self._live is not None:
-            shown = fitting(picture, self._live.console, "d detaches, Ctrl-C shows the status")
-            self._live.update(Group(*shown), refresh=True)
-            return
+        self._picture = picture
         now = time.monotonic()
+        if self._live is not None:
+            self._draw(self._live, picture, now)
+            return
         if now >= self._next_line or picture.view.state != self._state:
             stale = f" (STALE, {picture.age_s:.0f} s old: {picture.problem})" if picture.stale else ""
             note(progress_line(picture.view) + stale)
             self._next_line = now + _LINE_EVERY_S
             self._state = picture.view.state
 
-    def tell(self, line: str) -> None:
-        """A line that stays."""
-        if self._live is not None:
-            self._live.console.print(line, markup=False)
-        else:
-            note(line)
+    def tell(self, *lines: str) -> None:
+        """What answers a key: lines that stay, or stand on the live screen for a while instead of its keys."""
+        if self._live is None:
+            for line in lines:
+                note(line)
+            return
+        now = time.monotonic()
+        self._told = (now + _TOLD_FOR_S, "\n".join(lines))
+        if self._picture is not None:
+            self._draw(self._live, self._picture, now)
+
+    def _draw(self, block: Live, picture: Picture, now: float) -> None:
+        until, told = self._told
+        block.update(Group(*fitting(picture, block.console, told if now < until else _KEYS)), refresh=True)

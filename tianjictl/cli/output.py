@@ -87,18 +87,11 @@ def note(text: object = "", *, style: str = "") -> None:
     err().print(Text(safe(text, sys.stderr), style=style), soft_wrap=True)
 
 
-def live(console: Console, *, screen: bool = False, transient: bool = False) -> Live:
-    """A part of the terminal that is redrawn; the streams stay what they are, so that they keep their encoding."""
+def live_screen(console: Console) -> Live:
+    """The terminal's other screen, redrawn whole; the streams stay what they are, so that they keep their encoding."""
     from rich.live import Live
 
-    return Live(
-        console=console,
-        screen=screen,
-        transient=transient,
-        auto_refresh=False,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
+    return Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
 
 def print_error(lines: Iterable[str]) -> None:
