@@ -17,7 +17,7 @@ from support.cluster_runs import STEADY, Operator, Watcher, nothing_left, socket
 from support.pretend_hosts import PretendHosts, wait
 
 #: How often; the more, the smaller a leak that is seen.
-CYCLES = int(os.environ.get("TIANJI_CYCLES", "3"))
+CYCLES = int(os.environ.get("TIANJI_CYCLES", "2"))
 GROWTH_KB = 200  #: a cycle, on average, where there are enough of them for an average to say something
 ONCE_KB = 2000  #: in any case: what grows once and no more, such as a heap with holes
 ENOUGH = 10

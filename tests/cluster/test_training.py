@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,17 +16,21 @@ from support.pretend_hosts import PretendHosts
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory, pretend_hosts: PretendHosts) -> Operator:
+    folder = tmp_path_factory.mktemp("operator")
+    return Operator(folder / "home", pretend_hosts.inventory(folder / "hosts.yaml", range(4)))
+
+
+@pytest.fixture(scope="module")
+def run(operator: Operator, pretend_hosts: PretendHosts) -> Iterator[str]:
     """A training that takes its time: environments sleep, so that many actors make sense on few cores."""
-    path = tmp_path / "steady.yaml"
+    path = operator.home.parent / "steady.yaml"
     path.write_text(yaml.safe_dump({"name": "steady", **STEADY}, sort_keys=False))
-    return path
-
-
-@pytest.fixture
-def operator(tmp_path: Path, pretend_hosts: PretendHosts) -> Operator:
-    return Operator(tmp_path / "home", pretend_hosts.inventory(tmp_path / "hosts.yaml", range(4)))
+    run = operator.launch(path)
+    yield run
+    operator.type("stop", run, "--yes")
+    assert nothing_left(pretend_hosts, run)
 
 
 def test_four_hosts_train_to_475_show_everything_and_leave_nothing(
@@ -66,23 +71,10 @@ def test_four_hosts_train_to_475_show_everything_and_leave_nothing(
     assert nothing_left(pretend_hosts, run)
 
 
-def test_a_stopped_run_leaves_no_process_on_any_host(
-    pretend_hosts: PretendHosts, operator: Operator, job: Path
-) -> None:
-    run = operator.launch(job)
-    assert not nothing_left(pretend_hosts, run)
-    done = operator.type("stop", run, "--yes")
-    assert done.returncode == 0, done.stderr
-    assert nothing_left(pretend_hosts, run)
-    assert operator.status(run)["state"] == "stopped"
-    assert operator.ask("checkpoints", run)
-
-
 def test_growing_to_l4a16_on_two_more_hosts_and_back_never_stops_the_training(
-    pretend_hosts: PretendHosts, operator: Operator, job: Path, tmp_path: Path
+    pretend_hosts: PretendHosts, operator: Operator, run: str, tmp_path: Path
 ) -> None:
     pretend_hosts.up(6)
-    run = operator.launch(job)
     everybody = pretend_hosts.inventory(tmp_path / "six.yaml", range(6))
     with Watcher(socket_of(pretend_hosts, run)) as watcher:
         watcher.until(lambda look: look.updates > 20, "it trains", 60)
@@ -111,5 +103,12 @@ def test_growing_to_l4a16_on_two_more_hosts_and_back_never_stops_the_training(
         assert lost[-1] == lost[0], "samples were lost by scaling"
     rates = [look.view["rates"]["samples_per_s"] for look in (before, large)]
     assert rates[1] >= (1.0 + 0.8 / PATIENCE) * rates[0], rates
-    assert operator.type("stop", run, "--yes").returncode == 0
+
+
+def test_a_stopped_run_leaves_no_process_on_any_host(pretend_hosts: PretendHosts, operator: Operator, run: str) -> None:
+    assert not nothing_left(pretend_hosts, run)
+    done = operator.type("stop", run, "--yes")
+    assert done.returncode == 0, done.stderr
     assert nothing_left(pretend_hosts, run)
+    assert operator.status(run)["state"] == "stopped"
+    assert operator.ask("checkpoints", run)
