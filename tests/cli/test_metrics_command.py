@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import subprocess
@@ -208,7 +209,8 @@ def test_a_port_that_is_taken_is_said_so():
             MetricsServer(Observer(), "127.0.0.1", port)
 
 
-def test_the_command_serves_until_it_is_ended(run):
+@pytest.mark.parametrize(("ending", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_command_serves_until_it_is_ended_which_is_no_failure_where_a_service_manager_does_it(run, ending, code):
     run.serve()
     server = subprocess.Popen(
         [sys.executable, "-m", "tianjictl", "metrics", "--serve", "--port", "0", "--json"],
@@ -219,7 +221,8 @@ def test_the_command_serves_until_it_is_ended(run):
     assert server.stdout is not None
     url = json.loads(server.stdout.readline())["data"]["url"]
     assert numbers(get(url)[1], "tianji_up") == {run.run_id: 1.0}
-    server.terminate()
+    server.send_signal(ending)
     _, err = server.communicate(timeout=60)
-    assert server.returncode == 130
+    assert server.returncode == code
     assert "Traceback" not in err
+    assert ("error" in err) == (code != 0)

@@ -94,12 +94,16 @@ def _write(path: Path, content: bytes) -> None:
 
 def _serve(observer: Observer, address: str, port: int, token_file: Path | None, *, json: bool) -> int:
     from tianjictl.cli.output import emit_json, note
+    from tianjictl.errors import Interrupted
     from tianjictl.metrics.serving import MetricsServer, read_token
 
     token = None if token_file is None else read_token(token_file)
     with MetricsServer(observer, address, port, token) as server:
-        if json:
-            emit_json("metrics", {"url": server.url})
-        note(f"metrics at {server.url}; Ctrl-C ends this, and no run")
-        server.serve_forever()
+        try:
+            if json:
+                emit_json("metrics", {"url": server.url})
+            note(f"metrics at {server.url}; Ctrl-C or SIGTERM ends this, and no run")
+            server.serve_forever()
+        except Interrupted:  # by SIGTERM: it was asked to end, as a service manager does, and that is no failure
+            note("ended, as asked")
     return 0

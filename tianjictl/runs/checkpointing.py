@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.contract.operator import CheckpointRequest
-from tianjictl.errors import CheckpointProblem, TimedOut
+from tianjictl.errors import CheckpointProblem, TimedOut, UsageProblem
 from tianjictl.runs.access import head_place
 from tianjictl.runs.client import changed_at, clock_of, observe, request
 
@@ -31,7 +31,10 @@ class Written:
 
 
 def write_checkpoint(run: Run, within_s: float, progress: Callable[[str], None]) -> Written:
-    """Write a checkpoint now; CheckpointProblem where the run cannot, TimedOut after `within_s`."""
+    """Write a checkpoint now; TimedOut after `within_s`.
+
+    A run that is over is a UsageProblem, one that lives and cannot write a CheckpointProblem.
+    """
     began = time.monotonic()
     _refuse_if_over(run)
     asked_at = clock_of(run)
@@ -48,7 +51,7 @@ def _refuse_if_over(run: Run) -> None:
     """A run that has ended cannot write; what it has written is still there."""
     picture = observe(run)
     if picture.ended:
-        raise CheckpointProblem(
+        raise UsageProblem(
             f"{run.run_id} is not running ({picture.view.state}: {picture.view.reason}): it can write no checkpoint",
             hint=f"tianjictl checkpoints {run.run_id} lists those it has",
         )
