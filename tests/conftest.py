@@ -13,6 +13,11 @@ import pytest
 
 from runtime.contract.run_mark import RUN_ID_VARIABLE
 
+# Components have as many threads as their plan says, set by themselves. In this process and in what it starts a second
+# thread would gain nothing: for arrays as small as those of tests it spins, and takes the core that others need.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
 _HERE = Path(__file__).parent
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 #: Where tests wait for hosts and processes, or compute for long. With several workers these files come first, or one
