@@ -11,7 +11,8 @@ from runtime.contract.plan import HostPlan, NamesUsed, Plan
 from runtime.contract.shape import Shape
 from runtime.contract.states import Role
 from support.arranged import nodes, plan_over
-from tianjictl.planning.plan_difference import Way, commands, difference, lines
+from tianjictl.planning.difference_words import counted, lines
+from tianjictl.planning.plan_difference import Way, commands, difference
 
 
 def told(living: Plan, wanted: Plan) -> str:
@@ -119,6 +120,33 @@ def test_another_key_of_the_job_begins_a_new_training(living: Plan) -> None:
         "tianjictl stop r",
         "tianjictl launch job.yaml --set training.seed=3",
     )
+
+
+def test_of_another_algorithm_what_matters_comes_first_and_nothing_twice_or_by_an_internal_name() -> None:
+    living = plan_over(nodes(8), "L1A4")
+    wanted = plan_over(nodes(8), "L1A2", algorithm="dqn", env={"num_envs": 32}, training={"batch_size": 128})
+    shown = lines(difference(living, wanted))
+    assert shown[0] == "~ algorithm.name ppo → dqn"
+    assert not [line for line in shown if "none" in line or line[2:].startswith(("ring_slots", "fragments_per", "+"))]
+    keys = [line.split()[1].rpartition(".")[2] for line in shown]
+    assert len(keys) == len(set(keys))
+    assert len(shown) < 20
+    envs = next(line for line in shown if "num_envs" in line)
+    assert envs.startswith("~ env.num_envs ")
+    assert "and algorithm.name" in (found := difference(living, wanted)).why
+    assert found.way is Way.LAUNCH
+    assert "gae_lambda" not in "".join(shown), "which PPO alone has"
+    assert "key" in counted(difference(living, wanted))
+
+
+def test_what_auto_comes_to_is_told_with_the_key_and_a_key_left_out_is_called_so() -> None:
+    living = plan_over(nodes(8), "L1A4", training={"batch_size": "auto"})
+    batch = 2 * living.sizes.batch_size
+    wanted = plan_over(nodes(8), "L1A4", training={"batch_size": batch, "stop": {"reward": 475}})
+    shown = lines(difference(living, wanted))
+    (line,) = [line for line in shown if "batch_size" in line]
+    assert line == f"~ training.batch_size auto → {batch:,}  (in effect {living.sizes.batch_size:,} → {batch:,})"
+    assert "~ training.stop.reward not given → 475" in shown
 
 
 def test_the_difference_is_what_scaling_then_does(living: Plan) -> None:

@@ -39,7 +39,7 @@ def difference_from(run: Run, plan: Plan) -> PlanDifference:
 
 def show(found: PlanDifference, run: Run, job: Sequence[str], inventory: str | None) -> None:
     """The difference in lines, what it is worth, and what to type. `job`: the words that name the job."""
-    from tianjictl.planning.plan_difference import lines
+    from tianjictl.planning.difference_words import lines
 
     say()
     say(f"against {run.run_id}: {found.shape_before} → {found.shape_after}{_worth(found)}", style="bold")
@@ -59,6 +59,7 @@ def as_data(found: PlanDifference, run: Run, job: Sequence[str], inventory: str 
 
 def mention_living(plan: Plan, job: Sequence[str]) -> None:
     """One line where a run of the job's name is alive here. Silent where its plan cannot be had."""
+    from tianjictl.planning.difference_words import counted
     from tianjictl.runs.registry import list_runs
 
     run = next((run for run in list_runs() if run.name == plan.job.name and run.alive()), None)
@@ -69,7 +70,7 @@ def mention_living(plan: Plan, job: Sequence[str]) -> None:
     except TianjiError:  # it may be just being started, or be of another version
         return
     again = shlex.join(("tianjictl", "plan", *job, "--against", run.run_id))
-    what = f"differs from this plan: {found.counted}; {again} shows it" if found.differs else "works by this plan"
+    what = f"differs from this plan: {counted(found)}; {again} shows it" if found.differs else "works by this plan"
     note(f"note: {run.run_id} is alive and {what}")
 
 

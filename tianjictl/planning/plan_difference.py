@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from runtime.contract.plan import Placement, Plan
 
 _OF_THE_SHAPE = ("actors", "learners", "oversubscribe")  #: keys of `distributed` that say no more than the shape
+_FIRST = ("algorithm.name", "env.id")  #: keys with which many others come
 
 
 class Way(StrEnum):
@@ -64,9 +65,6 @@ class Setting(Document):
     after: Any
     kept_by: Way  #: the strongest command that leaves it as it is
 
-    def __str__(self) -> str:
-        return f"{self.key} {_shown(self.before)} → {_shown(self.after)}"
-
 
 class PlanDifference(Document):
     """From a living run to a plan. Names are given as `actor-8 on cn03`."""
@@ -91,14 +89,6 @@ class PlanDifference(Document):
     def differs(self) -> bool:
         """Whether there is anything to change."""
         return self.way is not Way.NOTHING or bool(self.sizes)
-
-    @property
-    def counted(self) -> str:
-        """As one reads it in a note: `+3 ~1 -0 components, 2 keys of the job`."""
-        parts = [f"+{len(self.starts)} ~{len(self.moves)} -{len(self.leaves)} components"]
-        parts += [f"{len(self.sizes)} size{'s' * (len(self.sizes) > 1)}"] if self.sizes else []
-        parts += [f"{len(self.job)} key{'s' * (len(self.job) > 1)} of the job"] if self.job else []
-        return ", ".join(parts)
 
 
 def difference(living: Plan, wanted: Plan) -> PlanDifference:
@@ -125,17 +115,6 @@ def difference(living: Plan, wanted: Plan) -> PlanDifference:
     )
     way, why = _way(found, living, wanted)
     return found.model_copy(update={"way": way, "why": why})
-
-
-def lines(found: PlanDifference) -> list[str]:
-    """As people read it: `+` starts or joins, `~` stays but changes, `-` leaves."""
-    told = [f"+ host {name}" for name in found.hosts_added]
-    told += [f"+ {name}" for name in found.starts]
-    told += [f"~ {move}" for move in found.moves]
-    told += [f"- {name}" for name in found.leaves]
-    told += [f"- host {name}" for name in found.hosts_left]
-    told += [f"~ {setting}{_kept(setting, found.way)}" for setting in (*found.sizes, *found.job)]
-    return [*told, f"= {found.stays} component{'' if found.stays == 1 else 's'} stay as they are"]
 
 
 def commands(
@@ -242,9 +221,13 @@ def _sizes(living: Plan, wanted: Plan) -> Iterator[Setting]:
 
 
 def _keys(living: Job, wanted: Job) -> Iterator[Setting]:
+    """Keys that differ. Of two algorithms only what both have is compared: the rest follows from their names."""
     now, then = dict(_flat(living.model_dump())), dict(_flat(wanted.model_dump()))
     shape = {f"distributed.{key}" for key in _OF_THE_SHAPE}
-    for key in sorted(now.keys() | then.keys()):
+    if living.algorithm.name != wanted.algorithm.name:
+        alone = {key for key in now.keys() ^ then.keys() if key.startswith("algorithm.")}
+        now, then = ({key: of[key] for key in of.keys() - alone} for of in (now, then))
+    for key in sorted(now.keys() | then.keys(), key=lambda key: (key not in _FIRST, key)):
         before, after = now.get(key), then.get(key)
         if key not in shape and key != "name" and before != after:
             yield Setting(key=key, before=before, after=after, kept_by=Way.RESUME)
@@ -295,16 +278,3 @@ def _why_not_scaled(found: PlanDifference, living: Plan, wanted: Plan) -> str | 
     except ArrangementError as error:
         return error.message
     return None
-
-
-def _kept(setting: Setting, way: Way) -> str:
-    """A note where the way that leads there leaves the setting as it is."""
-    if way is Way.SCALE:
-        return f"  (a living run keeps {_shown(setting.before)}; only stop and resume would change it)"
-    return ""
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return "none" if value is None else str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
