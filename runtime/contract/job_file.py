@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+_LEAST = 'a job names at least an environment and an algorithm: "env: {id: CartPole-v1}" and "algorithm: {name: ppo}"'
+_NO_FILE = "--env CartPole-v1 --algo ppo is a job that needs no file"
 _LARGEST_FILE = 1 << 20  #: bytes; a job has a few hundred
 
 
@@ -48,7 +50,7 @@ def load_job(
     root = source.root if source.root is not None else Node(Place(_label(path)), entries={})
     if root.entries is None:
         if not problems:
-            problems.append(root.place.problem(f"expected keys such as env: and training:, found {root.kind}"))
+            problems.append(root.place.problem(f"expected keys such as env: and training:, found {root.kind}", _LEAST))
         raise JobError(problems)
     if source.root is None and problems:
         raise JobError(problems)
@@ -87,23 +89,31 @@ def _read(path: Path | None, text: str | None) -> Source:
     except FileNotFoundError:
         return Source(None, (place.problem("no such file", _similar_files(path)),))
     except OSError as error:
-        return Source(None, (place.problem(f"cannot be read: {error.strerror}"),))
+        return Source(None, (place.problem(f"cannot be read: {error.strerror}", _instead(path)),))
     if len(raw) > _LARGEST_FILE:
-        return Source(None, (place.problem("larger than 1 MiB: this is no job file"),))
+        return Source(None, (place.problem("larger than 1 MiB: this is no job file", _LEAST),))
     return _not_empty(read_bytes(raw, file), file)
 
 
 def _not_empty(source: Source, file: str) -> Source:
     if source.root is None and not source.problems:
-        return Source(None, (Place(file, 1, 1).problem("the file is empty"),))
+        return Source(None, (Place(file, 1, 1).problem("the file is empty", _LEAST),))
     return source
 
 
-def _similar_files(path: Path) -> str | None:
+def _similar_files(path: Path) -> str:
     """Existing job files with a similar name, for a mistyped path."""
     names = [p.name for p in path.parent.glob("*.yaml")] if path.parent.is_dir() else []
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
-    return f"did you mean {path.parent / close[0]}?" if close else None
+    return f"did you mean {path.parent / close[0]}?" if close else _NO_FILE
+
+
+def _instead(path: Path) -> str:
+    """What to name where a file cannot be read: of a folder, a job in it."""
+    inside = sorted(path.glob("*.yaml")) if path.is_dir() else []
+    if inside:
+        return f"name a file in it: {inside[0]}"
+    return _NO_FILE if path.is_dir() else f"ls -l {path} tells who may"
 
 
 def _option(flag: str, value: str | bool) -> Node:
@@ -115,7 +125,7 @@ def _override(root: Node, override: str) -> list[Problem]:
     key, equals, written = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
-        return [label.problem("write it as section.key=value, for example training.seed=3")]
+        return [label.problem("write it as section.key=value", "for example --set training.seed=3")]
     source = read_scalar(written, label.file)
     if source.root is None or source.problems:
         return list(source.problems)

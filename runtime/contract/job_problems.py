@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,20 @@ _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "less_than": ("below", "lt"),
     "less_than_equal": ("at most", "le"),
+}
+#: Values of keys that have no default, or one that would help nobody.
+_USUAL = {
+    "env.id": "CartPole-v1",
+    "algorithm.name": "ppo",
+    "env.num_envs": "16",
+    "distributed.actors": "4",
+    "distributed.learners": "1",
+    "distributed.learner_cores": "1",
+    "distributed.buffer_size": "65536",
+    "training.batch_size": "2048",
+    "training.staleness_tolerance": "0.25",
+    "elastic.min": "L1A1",
+    "elastic.max": "L2A8",
 }
 _DOTTED_KEY = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 
@@ -84,7 +99,7 @@ def _problem(path: Path, errors: list[ErrorDetails], root: Node) -> Problem:
     if "extra_forbidden" in kinds:
         return _unknown_key(path, root)
     if "missing" in kinds:
-        return _nearest_place(path, root).place.problem(f"{_dotted(path)} is missing")
+        return _nearest_place(path, root).place.problem(f"{_dotted(path)} is missing", _example(path, root))
     if kinds & {"union_tag_invalid", "union_tag_not_found"}:
         return _algorithm_name(root)
     node = root.find(path)
@@ -96,7 +111,7 @@ def _problem(path: Path, errors: list[ErrorDetails], root: Node) -> Problem:
             word, limit = _BOUNDS[error["type"]]
             return _expected(path, f"a number {word} {error['ctx'][limit]}", root)
     if node is None:
-        return _nearest_place(path, root).place.problem(f"{_dotted(path)}: {first['msg']}")
+        return _nearest_place(path, root).place.problem(f"{_dotted(path)}: {first['msg']}", _example(path, root))
     several = list(dict.fromkeys(_wanted(error) for error in errors))
     wanted = " or ".join(several) if len(several) < 4 else "one value: text, a number, true or false"
     return _expected(path, wanted, root)
@@ -125,7 +140,22 @@ def _expected(path: Path, wanted: str, root: Node) -> Problem:
     elif isinstance(node.value, str):
         close = nearest(node.value, re.findall(r"[a-z][a-z-]*", wanted))
         hint = f"did you mean '{close}'?" if close else None
-    return node.place.problem(f"{_dotted(path)}: expected {wanted}, {found}", hint)
+    return node.place.problem(f"{_dotted(path)}: expected {wanted}, {found}", hint or _example(path, root))
+
+
+def _example(path: Path, root: Node) -> str | None:
+    """A value that a key may have: its default, or what is most usual; none where neither is known."""
+    shown = _USUAL.get(_dotted(path))
+    if shown is None:
+        model: type[BaseModel] | None = Job
+        for part in path[:-1]:
+            model = _model_of(model, str(part), root) if model is not None else None
+        field = model.model_fields.get(str(path[-1])) if model is not None and path else None
+        default = field.default if field is not None else None
+        if not isinstance(default, bool | int | float | str) or default == "":
+            return None
+        shown = json.dumps(default) if isinstance(default, bool) else f"{default}"
+    return f"for example {_dotted(path)}: {shown}"
 
 
 def _shown(node: Node) -> str:
@@ -142,7 +172,7 @@ def _rule_broken(path: Path, said: str, root: Node) -> Problem:
     if path:
         node = root.find(path)
         found = f" (found {_shown(node)})" if node is not None and node.text and node.text not in said else ""
-        return _nearest_place(path, root).place.problem(f"{_dotted(path)}: {said}{found}")
+        return _nearest_place(path, root).place.problem(f"{_dotted(path)}: {said}{found}", _example(path, root))
     return place_of_sentence(said, root).place.problem(said)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_PATTERN = re.compile(r"L([1-9]\d*)A([1-9]\d*)")
+_PATTERN = re.compile(r"L(0|[1-9]\d*)A(0|[1-9]\d*)")
 
 
 class Shape(NamedTuple):
@@ -21,6 +21,8 @@ class Shape(NamedTuple):
         if match is None:
             raise ValueError(f"{text!r} is not a shape: write L<learners>A<actors>, for example L2A8")
         shape = cls(int(match[1]), int(match[2]))
+        if not shape.learners or not shape.actors:
+            raise ValueError(f"{text}: a shape has at least one learner, and an actor for each")
         if shape.actors < shape.learners:
             raise ValueError(f"{text}: each learner needs at least one actor of its own")
         return shape

@@ -185,15 +185,17 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: str) -> Proble
     place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
     said = error.problem or "not readable as YAML"
     if "\\t" in said:
-        return place.problem(f"tab at line {place.line}, use spaces")
+        return place.problem(f"tab at line {place.line}", "use spaces")
     lines = text.split("\n")
     line = lines[mark.line].strip() if mark and mark.line < len(lines) else ""
     shown = f": '{line[:60]}'" if line else ""
-    hint = None
+    hint = "write key: value, a line each, keys of a section indented; quote what has other signs of YAML in it"
     if "mapping values are not allowed" in said:
         hint = "check the indentation, and quote a value that contains ': '"
     elif error.context and error.context_mark:
         shown += f" ({error.context} that begins at line {error.context_mark.line + 1})"
+        if "flow" in error.context or "quoted" in error.context:
+            hint = f"close what begins at line {error.context_mark.line + 1}, or quote it if it is a text"
     return place.problem(f"not YAML, {said}{shown}", hint)
 
 

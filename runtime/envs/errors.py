@@ -2,4 +2,8 @@
 
 
 class EnvError(ValueError):
-    """The environment of a job cannot be used; the message says what is wrong and what to do about it."""
+    """The environment of a job cannot be used; the message says what is wrong, `hint` what to do or to type next."""
+
+    def __init__(self, message: str, *, hint: str = "mend the environment, or name another with --env") -> None:
+        super().__init__(message)
+        self.hint = hint

@@ -63,7 +63,9 @@ def _factory(env_id: str) -> Callable[..., object] | None:
         module = importlib.import_module(module_name)
     except ImportError as cause:
         raise EnvError(
-            f"environment {env_id}: cannot import {module_name} ({cause}): install it, or put its folder on PYTHONPATH"
+            f"environment {env_id}: cannot import {module_name} ({cause}): install it, or put its folder on PYTHONPATH",
+            hint=f"export PYTHONPATH=FOLDER, the one that holds {module_name.partition('.')[0]}; "
+            f"python -c 'import {module_name}' then says nothing",
         ) from cause
     attribute = getattr(module, name, None)
     if callable(attribute):
@@ -71,7 +73,11 @@ def _factory(env_id: str) -> Callable[..., object] | None:
     if name in gymnasium.registry:
         return None  # the import has registered it: Gymnasium's own `module:Name-v0` form
     callables = [key for key in vars(module) if not key.startswith("_") and callable(getattr(module, key))]
-    raise EnvError(f"environment {env_id}: module {module_name} has no callable {name}{_nearest(name, callables)}")
+    close = _close(name, callables)
+    raise EnvError(
+        f"environment {env_id}: module {module_name} has no callable {name}{_nearest(close)}",
+        hint=f"--env {module_name}:{close[0]}" if close else f"define {name} in {module.__name__}, or name another",
+    )
 
 
 def _from_factory(config: EnvConfig, factory: Callable[..., object], num_envs: int) -> MadeEnv:
@@ -108,10 +114,12 @@ def _from_registry(config: EnvConfig, num_envs: int) -> MadeEnv:
     try:
         spec = gymnasium.spec(name)
     except gymnasium.error.Error as cause:
-        names = list(gymnasium.registry)
+        close = _close(config.id, list(gymnasium.registry))
+        listed = "python -c 'import gymnasium; gymnasium.pprint_registry()' lists those there are"
         raise EnvError(
-            f"no such environment: {config.id}{_nearest(config.id, names)}; "
-            "environments of your own are named package.module:factory"
+            f"no such environment: {config.id}{_nearest(close)}; "
+            "environments of your own are named package.module:factory",
+            hint=f"--env {close[0]}" if close else listed,
         ) from cause
     kwargs: dict[str, Any] = dict(config.kwargs)
     limit = kwargs.get("max_episode_steps", spec.max_episode_steps)
@@ -162,8 +170,11 @@ def _step_limit(spec: Any) -> int | None:
     return int(limit) if limit is not None else None
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    """`; nearest: a, b` with up to three known names that look like `name`, or nothing."""
+def _close(name: str, known: list[str]) -> list[str]:
+    """Up to three known names that look like `name`, the nearest first."""
     by_lower = {key.lower(): key for key in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
-    return f"; nearest: {', '.join(by_lower[key] for key in close)}" if close else ""
+    return [by_lower[key] for key in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
+
+
+def _nearest(close: list[str]) -> str:
+    return f"; nearest: {', '.join(close)}" if close else ""

@@ -51,17 +51,17 @@ def probe(config: EnvConfig) -> EnvSpec:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the EnvSpec of the EnvConfig in `argv[0]` (JSON both), or `{"error": …}` with exit code 2."""
+    """Print the EnvSpec of the EnvConfig in `argv[0]` (JSON both), or `{"error": …, "hint": …}` with exit code 2."""
     try:
         spec = probe(EnvConfig.model_validate_json(argv[0]))
     except IndexError:
         return _failed("usage: probe-env JSON, where JSON is the env part of a job")
     except (EnvError, ValidationError) as error:
-        return _failed(str(error))
+        return _failed(str(error), error.hint if isinstance(error, EnvError) else None)
     sys.stdout.write(spec.model_dump_json() + "\n")
     return 0
 
 
-def _failed(message: str) -> int:
-    sys.stdout.write(json.dumps({"error": message}) + "\n")
+def _failed(message: str, hint: str | None = None) -> int:
+    sys.stdout.write(json.dumps({"error": message, "hint": hint}) + "\n")
     return 2

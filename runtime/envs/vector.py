@@ -208,12 +208,14 @@ def _described(config: EnvConfig, made: MadeEnv, mode: AutoresetMode) -> EnvSpec
         raise EnvError(
             f"environment {config.id} has {type(observation).__name__} observations{shape}: only vectors (a Box of one "
             "dimension) are supported; wrap it, e.g. with gymnasium.wrappers.FlattenObservation, in a factory of your "
-            "own and name that as package.module:factory"
+            "own and name that as package.module:factory",
+            hint=_wrapped(config.id, "gymnasium.wrappers.FlattenObservation"),
         )
     if not isinstance(action, spaces.Discrete):
         raise EnvError(
             f"environment {config.id} has {type(action).__name__} actions: only Discrete actions are supported; wrap "
-            "it into discrete choices in a factory of your own and name that as package.module:factory"
+            "it into discrete choices in a factory of your own and name that as package.module:factory",
+            hint=_wrapped(config.id, "DiscreteChoices"),
         )
     return EnvSpec(
         id=config.id,
@@ -223,6 +225,10 @@ def _described(config: EnvConfig, made: MadeEnv, mode: AutoresetMode) -> EnvSpec
         autoreset=AUTORESET_NAMES[mode],
         max_episode_steps=made.max_episode_steps,
     )
+
+
+def _wrapped(env_id: str, wrapper: str) -> str:
+    return f"in a module wrapped.py: def make(): return {wrapper}(gymnasium.make('{env_id}')); then --env wrapped:make"
 
 
 def _autoreset_mode(config: EnvConfig, env: VectorEnv[Any, Any, Any]) -> AutoresetMode:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from runtime.contract.states import RunState
+from runtime.contract.view import Checkpoints
 from tianjictl.cli.keys import CtrlC
 
 
@@ -30,6 +31,7 @@ def test_json_of_a_completed_run_is_one_document(run, tianjictl):
 
 @pytest.mark.parametrize(("state", "code"), [(RunState.FAILED, 6), (RunState.STOPPED, 1)])
 def test_a_run_that_did_not_complete_is_an_error_with_the_way_on(run, tianjictl, state, code):
+    run.show(checkpoints=Checkpoints(last_step=5, last_age_s=10.0, complete=1))
     run.write_view()
     run.complete(state, "because")
     answer = tianjictl("attach")
@@ -86,3 +88,20 @@ def test_ctrl_c_once_shows_the_status_and_twice_stops_the_run(run):
         attached.communicate()
     assert attached.returncode == 130
     assert f"stopped {run.run_id}, as Ctrl-C was pressed twice" in err
+
+
+@pytest.mark.parametrize("state", [RunState.FAILED, RunState.STOPPED])
+def test_a_run_without_a_checkpoint_is_not_told_to_go_on_from_one(run, tianjictl, state):
+    run.write_view()
+    run.complete(state, "because")
+    err = tianjictl("attach")[2]
+    assert "resume" not in err
+    assert "launch the job again" in err
+
+
+def test_a_run_that_failed_by_numbers_names_the_folder_where_they_are_kept(run, tianjictl):
+    run.paths.bad_batches.mkdir()
+    run.write_view()
+    run.complete(RunState.FAILED, "learner-0: loss is nan")
+    err = tianjictl("attach")[2]
+    assert f"then the batches that gave no finite numbers are in {run.paths.bad_batches}, then launch" in err

@@ -99,6 +99,36 @@ def test_a_bad_job_is_refused(name, tianjictl, place):
     refused(tianjictl, place, ["plan", "job.yaml"], code, names)
 
 
+#: words after `plan` → what the hint must name; what `--help` says would help with none of them
+WAYS_OUT = {
+    "empty.yaml": "env: {id: CartPole-v1}",
+    "half.yaml": "close what begins at line 1",
+    "signs.yaml": "write key: value",
+    ".": "name a file in it: empty.yaml",
+    "--env Nope-v1 --algo ppo": "--env Hopper-v5",
+    "--env Zzzqq-v1 --algo ppo": "gymnasium.pprint_registry()",
+    "--env nosuch.games:make --algo ppo": "export PYTHONPATH=FOLDER, the one that holds nosuch",
+    "--env Pendulum-v1 --algo ppo": "then --env wrapped:make",
+    "--env os:listdirs --algo ppo": "--env os:listdir",
+    "good.yaml --shape L0A1": "--shape L1A1",
+    "good.yaml --shape L3A2": "--shape L3A3",
+    "good.yaml --shape four": "--shape L1A2",
+}
+
+
+@pytest.mark.parametrize("words", WAYS_OUT)
+def test_a_hint_leads_somewhere(words, tianjictl, place):
+    (place / "empty.yaml").touch()
+    (place / "half.yaml").write_text("a: [b\n")
+    (place / "signs.yaml").write_text("a: *b\n  c\n- d\n")
+    code, _, err = tianjictl("plan", *words.split())
+    assert code == 2
+    hint = err.splitlines()[-1]
+    assert hint.startswith("hint: ")
+    assert WAYS_OUT[words] in hint
+    assert "--help" not in hint
+
+
 @pytest.mark.parametrize("name", BAD_WORDS)
 def test_bad_words_are_refused(name, tianjictl, place):
     words, code, names = BAD_WORDS[name]

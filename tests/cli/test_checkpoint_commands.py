@@ -184,6 +184,15 @@ def test_a_failing_tool_is_told_with_its_own_code(saved, tianjictl):
     code, _, err = tianjictl("eval", saved.run_id)
     assert code == 11
     assert "no complete checkpoint" in err
+    assert f"hint: tianjictl checkpoint {saved.run_id} writes one" in err
+
+
+def test_a_damaged_checkpoint_to_play_is_told_with_what_can_be_played_instead(saved, tianjictl):
+    newest = saved.paths.checkpoints / "step-000000000300"
+    (newest / "manifest.json").write_text("{")
+    code, _, err = tianjictl("eval", str(newest))
+    assert code == 11
+    assert "hint: name another checkpoint, or a run" in err
 
 
 def test_eval_shows_what_the_runtime_answers(saved, tianjictl, monkeypatch):

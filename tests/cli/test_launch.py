@@ -158,7 +158,7 @@ def test_what_cannot_be_is_said_before_any_host_is_reached(tianjictl, tmp_path):
     for command in ("launch", "plan"):
         code, _, err = tianjictl(command, *words, "--shape", "L0A4")
         assert code == 2
-        assert "'L0A4' is not a shape" in err
+        assert "L0A4: a shape has at least one learner, and an actor for each" in err
     code, _, err = tianjictl("launch", *words, "--in-process")
     assert code == 2
     assert f"the hosts of {hosts} do not go with it" in err

@@ -156,7 +156,7 @@ def test_sections_left_empty_count_as_left_out() -> None:
             "job.yaml:3:23: distributed.actors is 1 but distributed.learners is 3: each learner needs an actor",
         ),
         ("training:\n\tseed: 3", "job.yaml:4:1: tab at line 4, use spaces"),
-        ("training: {seed:\t3}", "job.yaml:3:17: tab at line 3, use spaces"),
+        ("training: {seed:\t3}", "job.yaml:3:17: tab at line 3 (use spaces)"),
         ("env: {id: y}", "job.yaml:3:1: key 'env' is given twice, at lines 1 and 3"),
         ("training: &t {seed: 3}", "job.yaml:3:11: anchors (&t) are not supported (write the value out"),
         ("<<: {seed: 3}", "job.yaml:3:1: merge keys (<<) are not supported (write the keys out)"),
@@ -237,7 +237,7 @@ def test_overrides_reach_any_depth_and_keep_their_order() -> None:
     [
         ("training.sed=3", "--set training.sed=3: unknown key 'sed' in training (did you mean 'seed'?)"),
         ("training.seed=x", "--set training.seed=x: training.seed: expected a whole number, found 'x'"),
-        ("training.seed", "--set training.seed: write it as section.key=value, for example training.seed=3"),
+        ("training.seed", "--set training.seed: write it as section.key=value (for example --set training.seed=3)"),
         ("training..seed=3", "--set training..seed=3: write it as section.key=value"),
         ("env.id.x=3", "--set env.id.x=3: env.id is a value, it has no key 'x'"),
         ("training.seed=no", "--set training.seed=no: 'no' means false to some YAML readers"),
@@ -290,3 +290,18 @@ def test_a_file_that_is_not_utf_8_is_refused_at_the_byte(tmp_path: Path) -> None
 def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="cannot be read: Is a directory"):
         load_job(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("override", "hint"),
+    [
+        ("algorithm.gamma=2", "for example algorithm.gamma: 0.99"),
+        ("distributed.actors=0", "for example distributed.actors: 4"),
+        ("distributed.learners=many", "for example distributed.learners: 1"),
+        ("training.seed=x", "for example training.seed: 0"),
+        ("distributed.oversubscribe=3", "for example distributed.oversubscribe: false"),
+    ],
+)
+def test_a_value_that_cannot_be_gets_an_example_of_one_that_can(override: str, hint: str) -> None:
+    (line,) = complaints(BASE, overrides=[override])
+    assert line.endswith(f"({hint})")

@@ -18,6 +18,7 @@ from tianjictl.cli.screen import fitting, progress_line, result_line
 from tianjictl.cli.status_json import status_data
 from tianjictl.errors import Finding, Interrupted, TianjiError, TimedOut, TrainingFailed, Unreachable
 from tianjictl.launching.stopping import stop_run
+from tianjictl.runs.afterwards import NOTHING_SAVED, after_failure, way_on
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import Run, find_run
 from tianjictl.runs.settings import stop_grace_s
@@ -59,7 +60,7 @@ def follow(run: Run, *, command: str, json: bool) -> int:
         _stop(run)
         raise Interrupted(
             f"stopped {run.run_id}, as Ctrl-C was pressed twice",
-            hint=f"tianjictl resume {run.run_id} --from-checkpoint",
+            hint=way_on(observe(run).view) or NOTHING_SAVED,
         )
     return conclude(run, outcome, command=command, json=json)
 
@@ -74,10 +75,10 @@ def conclude(run: Run, picture: Picture, *, command: str, json: bool) -> int:
         else:
             say(f"{result_line(view)} ({completion.reason})")
         return 0
-    resume = f"tianjictl resume {run.run_id} --from-checkpoint"
     if view.state is RunState.STOPPED:
-        raise TianjiError(f"{run.run_id} was stopped: {view.reason}", hint=resume)
-    logs = f"tianjictl logs {run.run_id} -n 20, then {resume}"
+        raise TianjiError(f"{run.run_id} was stopped: {view.reason}", hint=way_on(view) or NOTHING_SAVED)
+    bad = run.paths.bad_batches
+    logs = after_failure(view, bad if bad.is_dir() else None)
     if view.state is RunState.FAILED:
         raise TrainingFailed(f"{run.run_id} failed: {view.reason}", hint=logs)
     raise TrainingFailed(f"{run.run_id} is lost: {view.reason}", hint=logs)

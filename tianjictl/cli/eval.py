@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,13 @@ from tianjictl.cli import completion as complete
 from tianjictl.cli.options import Json
 from tianjictl.cli.output import emit_json, note, say
 from tianjictl.cli.progress import Progress
-from tianjictl.errors import TianjiError
+from tianjictl.errors import CheckpointProblem, TianjiError
 from tianjictl.runs.checkpoints import checkpoint_at, newest_at_head
 from tianjictl.runs.registry import find_run
 from tianjictl.runs.tool import runtime_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tianjictl.runs.access import Place
 
@@ -59,6 +60,18 @@ def evaluate(
 def _folder(target: str | None, skipped: Callable[[str], None]) -> tuple[Path, Place | None]:
     """The checkpoint folder: given itself, or the newest undamaged one of a run; and where, if not on this machine."""
     if target is not None and ("/" in target or Path(target).is_dir()):
-        return Path(checkpoint_at(target).path), None
-    path, place = newest_at_head(find_run(target), skipped)
-    return Path(path), place
+        with _own_hint("name another checkpoint, or a run: of that the newest undamaged one is played"):
+            return Path(checkpoint_at(target).path), None
+    run = find_run(target)
+    with _own_hint(f"tianjictl checkpoint {run.run_id} writes one while it runs; tianjictl runs lists other runs"):
+        path, place = newest_at_head(run, skipped)
+        return Path(path), place
+
+
+@contextmanager
+def _own_hint(hint: str) -> Iterator[None]:
+    """What helps somebody who wants to see a policy play, and not to go on with the run."""
+    try:
+        yield
+    except CheckpointProblem as problem:
+        raise CheckpointProblem(problem.message, hint=hint) from problem

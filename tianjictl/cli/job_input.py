@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,10 @@ def check_shape(shape: str | None) -> None:
     try:
         Shape.parse(shape or "L1A1")
     except ValueError as error:
-        raise UsageProblem(f"--shape: {error}") from error
+        counts = [int(number) for number in re.findall(r"\d+", shape or "")[:2]]
+        learners = max(1, counts[0]) if len(counts) == 2 else 1
+        nearest = Shape(learners, max(learners, counts[1] if len(counts) == 2 else 2))
+        raise UsageProblem(f"--shape: {error}", hint=f"--shape {nearest}") from error
 
 
 @dataclass(frozen=True, slots=True)

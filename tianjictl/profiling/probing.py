@@ -108,7 +108,8 @@ def _start(program: str, question: Document) -> subprocess.Popen[str]:
 def _failure(out: str, err: str, doing: str) -> TianjiError:
     """What a node's program reported itself is about the job; anything else is its crash, with its last words."""
     try:
-        return UsageProblem(str(json.loads(last_line(out))["error"]))
+        answer = json.loads(last_line(out))
+        return UsageProblem(str(answer["error"]), hint=answer.get("hint"))
     except (ValueError, KeyError, TypeError):
         return TianjiError(f"{doing} failed: {last_line(err) or 'it ended without a word'}")
 

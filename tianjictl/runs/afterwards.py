@@ -8,8 +8,11 @@ from runtime.contract.states import TERMINAL_RUN_STATES, RunState
 from tianjictl.runs.words import rate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime.contract.view import RunView
 
+NOTHING_SAVED = "launch the job again: no checkpoint had been written to go on from"
 _CAN_GO_ON = (RunState.STOPPED, RunState.FAILED, RunState.LOST)
 
 
@@ -35,6 +38,16 @@ def average_words(view: RunView) -> str:
         return "-"
     steps, updates = found
     return f"on average {rate(steps)} env steps/s, {rate(updates)} updates/s"
+
+
+def after_failure(view: RunView, bad_batches: Path | None) -> str:
+    """What to do about a run that failed or is lost. `bad_batches`: where batches lie that gave no finite numbers."""
+    steps = [f"tianjictl logs {view.run_id} -n 20"]
+    if bad_batches is not None:
+        steps.append(f"the batches that gave no finite numbers are in {bad_batches}")
+    on = way_on(view)
+    steps.append(on if on is not None else NOTHING_SAVED)
+    return ", then ".join(steps)
 
 
 def way_on(view: RunView) -> str | None:
