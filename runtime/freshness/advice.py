@@ -40,13 +40,26 @@ def freshness_advice(
         fitting_buffer = ceil(batch_size / tolerance)
         message = (
             f"pool ratio {ratio:.3g} is above the tolerance {tolerance:g}: "
-            f"shrink the batch to {fitting_batch} or grow the buffer to {fitting_buffer}"
+            f"launch it with {_set(batch=fitting_batch)}, or with {_set(buffer=fitting_buffer)}"
         )
         found.append(Advice(Rule.SHRINK_POOL_RATIO, message, fitting_batch, fitting_buffer))
     if staleness is not None and staleness > STALE_ABOVE:
-        found.append(Advice(Rule.MORE_LEARNERS, f"{staleness:.0%} of the samples are stale when used: add a learner"))
+        message = (
+            f"{staleness:.0%} of the samples are stale when used: add a learner (tianjictl scale), or use fewer actors"
+        )
+        found.append(Advice(Rule.MORE_LEARNERS, message))
     elif staleness is not None and staleness < FRESH_BELOW and ratio <= tolerance:
         batch, buffer = 2 * batch_size, ceil(2 * batch_size / ratio)
-        message = f"only {staleness:.0%} of the samples are stale: a batch of {batch} with a buffer of {buffer} keeps P"
+        message = (
+            f"{staleness:.0%} of the samples are stale when used, so a batch of twice the size is affordable: half as "
+            "many updates and published versions for the same samples, which pays where the learner is the limit. "
+            f"P stays {ratio:.3g} if the job is launched with {_set(batch=batch, buffer=buffer)}"
+        )
         found.append(Advice(Rule.LARGER_BATCH, message, batch, buffer))
     return tuple(found)
+
+
+def _set(*, batch: int | None = None, buffer: int | None = None) -> str:
+    """The options of a launch with these sizes: a run keeps its job for good."""
+    sizes = (("training.batch_size", batch), ("distributed.buffer_size", buffer))
+    return " ".join(f"--set {key}={size}" for key, size in sizes if size is not None)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.contract.job import Job
 from runtime.freshness.advice import Rule, freshness_advice
 from runtime.freshness.critical_path import critical_path
 from runtime.freshness.pace import Pace
@@ -72,6 +75,22 @@ def test_what_is_proposed_fits(batch: int, buffer: int, tolerance: float) -> Non
 def test_a_larger_batch_keeps_the_pool_ratio() -> None:
     (advice,) = freshness_advice(batch_size=100, buffer_size=1000, tolerance=0.2, staleness=0.0)
     assert (advice.batch_size, advice.buffer_size) == (200, 2000)
+    for part in (
+        "half as many updates",
+        "P stays 0.1",
+        "--set training.batch_size=200 --set distributed.buffer_size=2000",
+    ):
+        assert part in advice.message
+
+
+@pytest.mark.parametrize(("batch", "staleness"), [(400, None), (100, 0.0)])
+def test_the_options_that_are_advised_are_keys_of_a_job(batch: int, staleness: float | None) -> None:
+    (advice,) = freshness_advice(batch_size=batch, buffer_size=1000, tolerance=0.2, staleness=staleness)
+    options = re.findall(r"--set (\w+)\.(\w+)=(\d+)", advice.message)
+    assert {name for _, name, _ in options} == {"batch_size", "buffer_size"}
+    for part, name, value in options:
+        known = {"name": "x", "env": {"id": "CartPole-v1"}, "algorithm": {"name": "ppo"}}
+        assert Job.model_validate({**known, part: {name: int(value)}})
 
 
 def side(t_sp: float | None, t_rv: float | None, actors: int, busy: float | None) -> str:
