@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from runtime.contract.event_order import in_order
 from runtime.contract.files import append_line
 from runtime.contract.view import Event
 
@@ -31,8 +32,10 @@ _TROUBLE = frozenset({"failed", "lost", "died", "frozen", "unwritten", "unpruned
 class EventLog:
     """Appends to `path`; `clock` gives the wall time. A full disk costs the line, not the run."""
 
-    def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
+    def __init__(self, path: Path, clock: Callable[[], datetime], head: str | None = None) -> None:
+        """`head`: the host of this log, whose clock is that of what is written here."""
         self._path = path
+        self._head = head
         self._clock = clock
         self._newest: deque[Event] = deque(_read_tail(path), maxlen=NEWEST)
         self._count = int(self._newest[-1].id.removeprefix("ev-")) if self._newest else 0
@@ -42,7 +45,7 @@ class EventLog:
     @property
     def newest(self) -> tuple[Event, ...]:
         """The newest events, oldest first."""
-        return tuple(self._newest)
+        return tuple(in_order(self._newest, self._head))
 
     def of_component(self, name: str) -> str | None:
         """Id of the newest event that tells of this component."""
@@ -80,7 +83,9 @@ class EventLog:
         if component is not None:
             self._of_component[component] = event.id
         level = logging.WARNING if kind.rpartition(".")[2] in _TROUBLE else logging.INFO
-        log.log(level, "%s id=%s component=%s cause=%s %s", kind, event.id, component, cause, message)
+        named = {"id": event.id, "component": component, "cause": cause}
+        words = " ".join(f"{key}={value}" for key, value in named.items() if value is not None)
+        log.log(level, "%s %s %s", kind, words, message)
         try:
             append_line(self._path, event.model_dump_json())
         except OSError as error:

@@ -61,7 +61,7 @@ class RunControl:
         self._scribe = Scribe(paths, plan, record, now=now)
         self._fold = self._scribe.fold
         self.run: Run = self._scribe.run
-        self.events = EventLog(paths.events, _wall)
+        self.events = EventLog(paths.events, _wall, plan.head)
         self.desk = CheckpointDesk(plan, paths, self.events, _wall, now=now)
         self.copies = CheckpointCopies(paths, self.events, send)
         self.steering = Steering(

@@ -160,6 +160,15 @@ def test_events_name_their_causes_and_bad_lines_are_counted(run, tianjictl):
     assert document["warnings"] == ["1 lines of the event log make no sense"]
 
 
+def test_events_stand_oldest_first_also_where_the_log_learnt_of_one_later(run, tianjictl):
+    later, earlier = (
+        Event(id=name, time=datetime(2026, 1, 1, second=second, tzinfo=UTC), kind="k", message="m", host=host)
+        for name, second, host in (("resumed", 4, None), ("restarted", 2, "localhost"))
+    )
+    run.paths.events.write_text(f"{later.model_dump_json()}\n{earlier.model_dump_json()}\n")
+    assert [line.split()[2] for line in tianjictl("events")[1].splitlines()] == ["restarted", "resumed"]
+
+
 def test_followed_events_are_json_lines_until_the_run_ends(run, tianjictl):
     run.paths.events.write_text(f"{event('e1')}\n")
     run.write_view()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import logging
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -180,6 +181,19 @@ def test_event_ids_and_causes_go_on_over_restarts_and_nodes(tmp_path: Path) -> N
     assert again.write("coordinator.resumed", "goes on") == "ev-4"
     lines = [line for line in path.read_text().splitlines() if line.endswith("}")]
     assert [Event.model_validate_json(line).id for line in lines] == ["ev-1", "ev-2", "ev-3", "ev-4"]
+
+
+def test_the_newest_events_stand_oldest_first_and_their_lines_in_the_log_name_only_what_there_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    log = EventLog(tmp_path / "events.jsonl", lambda: NOON, "tj1")
+    log.write("coordinator.resumed", "goes on")
+    log.adopt(Event(id="n1-1", time=NOON - timedelta(seconds=2), kind="coordinator.restarted", message="m"), "tj1")
+    assert [event.kind for event in log.newest] == ["coordinator.restarted", "coordinator.resumed"]
+    log.write("component.died", "gone", component="actor-0", cause="ev-1")
+    assert caplog.messages[0] == "coordinator.resumed id=ev-1 goes on"
+    assert caplog.messages[-1] == "component.died id=ev-3 component=actor-0 cause=ev-1 gone"
 
 
 def test_a_log_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path) -> None:

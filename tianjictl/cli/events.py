@@ -28,7 +28,8 @@ def events(
 ) -> None:
     """Print the event log of a run, oldest first; `<-` names the event that led to this one.
 
-    With -f --json each event is a JSON line of its own, as the log never ends while the run lives.
+    With -f what is new comes when the coordinator has heard of it. With -f --json each event is a JSON line of its own,
+    as the log never ends while the run lives.
     """
     found = find_run(run)
     log = EventLog(found)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from runtime.contract.event_order import in_order
 from runtime.contract.view import Event
 from tianjictl.runs.client import read_from
 
@@ -24,7 +25,10 @@ class EventLog:
         self.unreadable = 0  #: lines that are no event
 
     def more(self) -> Iterator[Event]:
-        """The events that came since the last call."""
+        """The events that came since the last call, oldest first."""
+        return iter(in_order(self._read(), self._run.head.name if self._run.head else None))
+
+    def _read(self) -> Iterator[Event]:
         data = read_from(self._run, self._run.paths.events, self._position)
         if data is None:
             return
