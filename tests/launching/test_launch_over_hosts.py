@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import threading
 import time
@@ -194,14 +195,23 @@ def test_ctrl_c_in_any_phase_leaves_nothing(hosts, launched, phase):
         assert completion.state is RunState.STOPPED
 
 
-def test_ctrl_c_while_an_agent_is_awaited_does_not_wait_for_it(hosts, launched, agents):
+def test_ctrl_c_while_an_agent_is_awaited_does_not_wait_for_it(hosts, launched, agents, used_state):
     agents(cn02="mute")
     began: list[float] = []
 
+    def speaking() -> set[Path]:
+        return {log for log in used_state.glob("nodes/cn02/*/logs/agent.log") if log.stat().st_size}
+
+    before = speaking()
+
+    def once_it_runs() -> None:
+        if eventually(lambda: speaking() > before):
+            began.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
     def interrupt(line: str) -> None:
         if "agent and coordinator" in line:
-            timer = threading.Timer(1.0, lambda: (began.append(time.monotonic()), os.kill(os.getpid(), 2)))
-            timer.start()
+            threading.Thread(target=once_it_runs).start()
 
     with pytest.raises(Interrupted):
         launched(hosts("cn01", "cn02"), interrupt)
