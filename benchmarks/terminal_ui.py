@@ -24,7 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 JOB = ROOT / "playbooks" / "train" / "cartpole-ppo.yaml"
-WARM_UP_S = 3.0
+WARM_UP_FRAMES = 20  #: by then everything is imported and drawn; on a busy machine that takes long
+WARM_UP_WITHIN_S = 60.0
 FRAME = b"\x1b[1;1H"  #: each update ends with the cursor at home
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -60,6 +61,14 @@ class Viewer:
                 self.written += len(data)
                 self.frames += data.count(FRAME)
 
+    def warm_up(self) -> None:
+        """Until so many updates have been seen; SystemExit where they do not come."""
+        deadline = time.monotonic() + WARM_UP_WITHIN_S
+        while self.frames < WARM_UP_FRAMES:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{self.frames} updates within {WARM_UP_WITHIN_S:g} s")
+            self.drain(0.5)
+
     def processor_s(self) -> float:
         """Processor time of all its threads so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -82,7 +91,7 @@ class Viewer:
 def measure(run: str, columns: int, lines: int, refresh_s: float, seconds: float) -> dict[str, float]:
     """Percent of a core and bytes written per second, once everything has been imported and drawn."""
     viewer = Viewer(run, columns, lines, refresh_s)
-    viewer.drain(WARM_UP_S)
+    viewer.warm_up()
     began, used_s, written, frames = time.monotonic(), viewer.processor_s(), viewer.written, viewer.frames
     viewer.drain(seconds)
     took_s = time.monotonic() - began
