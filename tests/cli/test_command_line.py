@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -49,6 +50,18 @@ def test_every_listed_command_can_be_loaded_and_explains_itself(tianjictl):
         code, out, _ = tianjictl(name, "--help")
         assert code == 0
         assert name in out
+
+
+@pytest.mark.parametrize("name", command_line.COMMANDS)
+def test_help_names_what_is_asked_for_in_the_operators_words(tianjictl, name):
+    out = tianjictl(name, "--help")[1]
+    assert "[[" not in out
+    assert not re.search("<[a-z]", out), "a Python type"
+
+
+@pytest.mark.parametrize("name", ["inventory", "playbook", "doctor", "plan", "launch"])
+def test_every_command_that_takes_an_inventory_takes_it_from_the_environment_too_and_says_so(tianjictl, name):
+    assert "TIANJICTL_INVENTORY" in tianjictl(name, "--help")[1]
 
 
 def test_no_command_is_told_what_there_is(tianjictl):

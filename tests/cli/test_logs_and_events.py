@@ -64,7 +64,8 @@ def test_logs_that_are_empty_are_called_so(run, tianjictl):
     (run.paths.logs / "actor-0.1.log").write_text("")
     code, out, err = tianjictl("logs", "-c", "actor-0")
     assert (code, out) == (0, "")
-    assert "nothing has been written there" in err
+    assert "nothing has been written by actor-0" in err
+    assert f"tianjictl events {run.run_id}" in err
 
 
 @pytest.mark.usefixtures("logged")

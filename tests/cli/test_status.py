@@ -182,6 +182,16 @@ def test_watching_without_a_terminal_prints_lines_until_the_run_ends(run, tianji
     assert out.startswith("completed 12.5 s")
 
 
+@pytest.mark.parametrize("option", [("--read-only",), ("--refresh", "2"), ("--ascii",), ("--mouse",)])
+def test_the_options_of_the_viewer_go_with_watching_it(run, tianjictl, option):
+    run.show(state=RunState.COMPLETED, reason="done")
+    run.serve()
+    assert tianjictl("status", "--watch", *option)[0] == 0
+    code, _, err = tianjictl("status", *option)
+    assert code == 2
+    assert "hint: tianjictl status --watch" in err
+
+
 def test_a_viewer_of_today_shows_a_run_of_tomorrow(run):
     newer = {**run.view.model_dump(mode="json"), "colour": "green"}
     assert RunView.model_validate(newer).state is RunState.RUNNING

@@ -62,3 +62,32 @@ def test_a_bad_inventory_lists_every_finding(capsys, tmp_path):
     err = capsys.readouterr().err
     assert f"error: {bad}:3:23: ansible_port must be a whole number" in err
     assert f"error: {bad}:4:3: unknown key 'vrs'" in err
+
+
+def test_list_shows_how_many_cores_a_host_may_give(capsys, tmp_path):
+    made = str(tmp_path / "made.yaml")
+    (tmp_path / "hostfile").write_text("n1 slots=6\nn2\n")
+    assert main(["inventory", "import", "--hostfile", str(tmp_path / "hostfile"), "-o", made]) == 0
+    capsys.readouterr()
+    assert main(["inventory", "list", "-i", made]) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    column = slice(head.index("max cores"), head.index("link"))
+    assert (first[column].strip(), second[column].strip()) == ("6", "-")
+
+
+def test_the_inventory_of_the_environment_is_shown_and_hinders_no_import(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIANJICTL_INVENTORY", CLUSTER)
+    assert main(["inventory", "list"]) == 0
+    assert "gpu01.lab" in capsys.readouterr().out
+    (tmp_path / "hostfile").write_text("n1 slots=6\n")
+    assert main(["inventory", "import", "--hostfile", str(tmp_path / "hostfile")]) == 0
+    assert main(["inventory", "import", "--hostfile", str(tmp_path / "hostfile"), "-i", "other.yaml"]) == 2
+
+
+def test_of_a_host_without_variables_no_empty_table_is_shown(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TIANJICTL_INVENTORY", raising=False)
+    assert main(["inventory", "show", "--origin"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no variable was written for localhost" in err

@@ -47,7 +47,7 @@ def checkpoints(
         ),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option("--keep", min=1, help="prune: how many to keep; the job's number.")
+        int | None, typer.Option("--keep", metavar="N", min=1, help="prune: how many to keep; the job's number.")
     ] = None,
     yes: Yes = False,
     json: Json = False,

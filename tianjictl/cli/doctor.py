@@ -24,7 +24,7 @@ _FAILED = 5  #: exit code; the table is in tianjictl/errors.py
 
 def doctor(
     job: Annotated[
-        Path | None, typer.Argument(metavar="[JOB]", help="Job whose environment is to be made on each host too.")
+        Path | None, typer.Argument(metavar="JOB", help="Job whose environment is to be made on each host too.")
     ] = None,
     inventory: Inventory = None,
     json: Json = False,

@@ -40,7 +40,8 @@ def show(report: Report) -> None:
     told = ", ".join(f"{counts[severity]} {severity}" for severity in ("fail", "warn", "info", "ok", "skip"))
     hosts = f"{len(report.hosts)} host{'' if len(report.hosts) == 1 else 's'}"
     say()
-    say(f"{hosts}, {len(report.checks)} checks: {told}", style="bold")
+    checks = f"{len(report.checks)} check{'' if len(report.checks) == 1 else 's'}"
+    say(f"{hosts}, {checks}: {told}", style="bold")
 
 
 def _matrix(report: Report) -> None:

@@ -31,8 +31,8 @@ def evaluate(
             metavar="RUN|CHECKPOINT", help="A run (its newest checkpoint) or a folder.", autocompletion=complete.runs
         ),
     ] = None,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="How many to play.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the environments.")] = 0,
+    episodes: Annotated[int, typer.Option("--episodes", metavar="N", min=1, help="How many to play.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the environments.")] = 0,
     json: Json = False,
 ) -> None:
     """Play a saved policy greedily: mean, standard deviation, least and greatest return over N episodes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,12 +18,15 @@ from tianjictl.cli.inventory_import import (
     SshConfig,
     import_inventory,
 )
-from tianjictl.cli.options import Json
+from tianjictl.cli.options import INVENTORY_VARIABLE, Json
+from tianjictl.cli.options import Inventory as InventoryFile
 from tianjictl.cli.output import emit_json, note, print_table
 from tianjictl.errors import UsageProblem
 from tianjictl.hosts.reader import load
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tianjictl.hosts.types import Host, Inventory
 
 _ACTIONS = ("list", "show", "trust", "import")
@@ -37,25 +40,21 @@ _FIELDS = (
 Action = Annotated[
     str,
     typer.Argument(
-        metavar="[list|show|trust|import]",
+        metavar="list|show|trust|import",
         help="What to do; list if left out.",
         autocompletion=complete.inventory_actions,
     ),
 ]
 HostName = Annotated[
     str | None,
-    typer.Argument(metavar="[HOST]", help="One host; all of them if left out.", autocompletion=complete.hosts_to_show),
-]
-File = Annotated[
-    Path | None,
-    typer.Option("--inventory", "-i", metavar="FILE", help="inventory/hosts.yaml if left out, else this machine."),
+    typer.Argument(metavar="HOST", help="One host; all of them if left out.", autocompletion=complete.hosts_to_show),
 ]
 
 
 def inventory(
     action: Action = "list",
     host: HostName = None,
-    file: File = None,
+    file: InventoryFile = None,
     origin: Annotated[bool, typer.Option("--origin", help="Show where each variable was written.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust new keys without asking.")] = False,
     slurm: Slurm = None,
@@ -73,7 +72,8 @@ def inventory(
         raise UsageProblem(f"no such action: {action}", hint="list, show, trust or import")
     sources = Sources(slurm, hostfile, ssh_config, match, output)
     if action == "import":
-        if host is not None or file is not None or origin or yes:
+        named = file is not None and str(file) != os.environ.get(INVENTORY_VARIABLE)
+        if host is not None or named or origin or yes:
             hint = "tianjictl inventory import --slurm 'cn[01-04]' -o FILE"
             raise UsageProblem("import takes no host, -i, --origin or --yes", hint=hint)
         return import_inventory(sources, json=json)
@@ -95,9 +95,11 @@ def inventory(
     for warning in warnings:
         note(f"warning: {warning}", style="yellow")
     if action == "list":
-        print_table(("host", "address", "connection", "roles", "link", "groups"), [_row(each) for each in hosts])
+        print_table(
+            ("host", "address", "connection", "roles", "max cores", "link", "groups"), [_row(each) for each in hosts]
+        )
     elif origin:
-        print_table(("host", "variable", "value", "origin"), [row for each in hosts for row in _origins(each)])
+        _print_origins(hosts)
     else:
         print_table(("host", "setting", "value"), [row for each in hosts for row in _settings(each)])
     return 0
@@ -117,7 +119,8 @@ def _named(found: Inventory, name: str) -> Host:
 def _row(host: Host) -> tuple[str, ...]:
     where = host.address if host.port is None else f"{host.address} port {host.port}"
     groups = ", ".join(name for name in host.groups if name not in ("all", "ungrouped"))
-    return host.name, where, host.connection, ", ".join(host.roles) or "any", host.link, groups or "-"
+    most = "-" if host.max_cores is None else str(host.max_cores)
+    return host.name, where, host.connection, ", ".join(host.roles) or "any", most, host.link, groups or "-"
 
 
 def _settings(host: Host) -> list[tuple[str, str, str]]:
@@ -125,6 +128,13 @@ def _settings(host: Host) -> list[tuple[str, str, str]]:
     if host.ports is not None:
         told["ports"] = f"{host.ports[0]}-{host.ports[1]}"
     return [(host.name, field, _shown(value)) for field, value in told.items() if _is_set(value)]
+
+
+def _print_origins(hosts: Sequence[Host]) -> None:
+    if rows := [row for each in hosts for row in _origins(each)]:
+        print_table(("host", "variable", "value", "origin"), rows)
+    if bare := [each.name for each in hosts if not each.settings]:
+        note(f"no variable was written for {', '.join(bare)}: what inventory show tells of it are the defaults")
 
 
 def _origins(host: Host) -> list[tuple[str, str, str, str]]:

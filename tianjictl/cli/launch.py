@@ -13,7 +13,7 @@ import typer
 from tianjictl.cli.inventory_input import chosen_hosts
 from tianjictl.cli.job_input import Wanted
 from tianjictl.cli.launch_report import read_plan, report_up, show
-from tianjictl.cli.options import Algo, Detach, Env, Inventory, Json, Oversubscribe, Profile, Set, Shape, Yes
+from tianjictl.cli.options import Algo, Detach, Env, Inventory, Json, Oversubscribe, Profile, Set, Shape
 from tianjictl.cli.output import note
 from tianjictl.cli.progress import Progress
 from tianjictl.errors import UsageProblem
@@ -32,9 +32,13 @@ def launch(
     job: Annotated[Path | None, typer.Argument(metavar="JOB|PLAN", help="Job file (YAML) or plan file (JSON).")] = None,
     inventory: Inventory = None,
     detach: Detach = False,
-    yes: Yes = False,  # accepted for scripts: a launch has nothing to ask
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Changes nothing: a launch never asks. For scripts that always pass it.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be started; touch nothing.")] = False,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the run; the job's name if left out.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the run; the job's name if left out.")
+    ] = None,
     env: Env = None,
     algo: Algo = None,
     set_: Set = None,

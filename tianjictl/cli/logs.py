@@ -31,6 +31,12 @@ _NOBODY = "-"  #: no component is called so
 _LOOK_EVERY_S = 0.2
 
 
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="HOST", help="Only what ran on this host.", autocompletion=complete.hosts_of_run),
+]
+
+
 def logs(
     run: OptionalRun = None,
     follow: Annotated[
@@ -46,14 +52,12 @@ def logs(
             autocompletion=complete.components,
         ),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", help="Only what ran on this host.", autocompletion=complete.hosts_of_run)
-    ] = None,
+    host: Host = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Only lines younger than this, as in 10m.")
     ] = None,
     lines: Annotated[
-        int | None, typer.Option("--lines", "-n", min=0, help="Only the newest N lines of each component.")
+        int | None, typer.Option("--lines", "-n", metavar="N", min=0, help="Only the newest N lines of each component.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -87,7 +91,8 @@ def logs(
     elif not read:
         note(f"{found.run_id} has written no logs")
     elif not shown and oldest is None and lines != 0:
-        note("nothing has been written there")
+        silent = ", ".join(dict.fromkeys(piece.component for piece in read))
+        note(f"nothing has been written by {silent}; what happened is told by: tianjictl events {found.run_id}")
 
 
 def _reader(run: Run, names: list[str], host: str | None, lost: Callable[[str], None]) -> LogReader:

@@ -8,7 +8,7 @@ import sys
 import threading
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import typer
 from typer.core import TyperGroup
@@ -86,7 +86,11 @@ def _load(name: str, entry: Entry) -> Any:
     )
     function = getattr(module, entry.function)
     single.command(name, cls=getattr(module, "COMMAND_CLASS", None), epilog=getattr(module, "EPILOG", None))(function)
-    return typer.main.get_command(single)
+    command = typer.main.get_command(single)
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":  # its name says what it is: no Python type beside it
+            cast("Any", parameter).display_type_rich = lambda ctx: None  # noqa: ARG005 - as typer calls it
+    return command
 
 
 app = typer.Typer(

@@ -27,8 +27,10 @@ def metrics(
         ),
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="Answer a Prometheus server, until Ctrl-C.")] = False,
-    address: Annotated[str, typer.Option("--address", help="Where to listen with --serve.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any free one.")] = 9464,
+    address: Annotated[
+        str, typer.Option("--address", metavar="ADDRESS", help="Where to listen with --serve.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 takes any free one.")] = 9464,
     token_file: Annotated[
         Path | None,
         typer.Option("--token-file", metavar="FILE", help="Answer only who sends this bearer token; mode 0600."),

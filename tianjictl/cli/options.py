@@ -12,6 +12,8 @@ from tianjictl.cli import completion as complete
 from tianjictl.cli.output import can_ask, note
 from tianjictl.errors import UsageProblem
 
+INVENTORY_VARIABLE = "TIANJICTL_INVENTORY"
+
 OptionalRun = Annotated[
     str | None,
     typer.Argument(
@@ -39,11 +41,21 @@ Inventory = Annotated[
         "--inventory",
         "-i",
         metavar="FILE",
-        envvar="TIANJICTL_INVENTORY",
+        envvar=INVENTORY_VARIABLE,
         help="Hosts to use; inventory/hosts.yaml if left out, else this machine.",
     ),
 ]
 Profile = Annotated[str | None, typer.Option("--profile", metavar="FILE", help="A saved profile to plan from.")]
+
+
+#: Of the viewer, in all the ways of opening it.
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Only look: no checkpoint, scale or stop.")]
+Refresh = Annotated[
+    float, typer.Option("--refresh", metavar="SECONDS", min=0.05, max=60.0, help="Time between two looks.")
+]
+Mouse = Annotated[bool, typer.Option("--mouse", help="Let the mouse work in the command palette.")]
+Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII alone, whatever the locale says.")]
+REFRESH_S = 0.5
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from tianjictl.planning.problem import Problem
     from tianjictl.planning.solution import Solution
 
-JobFile = Annotated[
-    Path | None, typer.Argument(metavar="[JOB]", help="Job file; may be left out with --env and --algo.")
-]
+JobFile = Annotated[Path | None, typer.Argument(metavar="JOB", help="Job file; may be left out with --env and --algo.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan to a file.")]
 HostFile = Annotated[
     Path | None,

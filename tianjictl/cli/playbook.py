@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tianjictl.cli import completion as complete
+from tianjictl.cli.options import Inventory
 from tianjictl.cli.output import note, print_table
 from tianjictl.launching.playbooks import find_playbook, known_playbooks, run_playbook
 
@@ -15,14 +15,9 @@ from tianjictl.launching.playbooks import find_playbook, known_playbooks, run_pl
 def playbook(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]", help="Which one; left out, they are listed.", autocompletion=complete.playbooks
-        ),
+        typer.Argument(metavar="NAME", help="Which one; left out, they are listed.", autocompletion=complete.playbooks),
     ] = None,
-    inventory: Annotated[
-        Path | None,
-        typer.Option("--inventory", "-i", metavar="FILE", help="inventory/hosts.yaml if left out, else this machine."),
-    ] = None,
+    inventory: Inventory = None,
     check: Annotated[bool, typer.Option("--check", help="Show what would change; change nothing.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show the differences in files.")] = False,
     limit: Annotated[

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tianjictl.profiling.profile import ClusterProfile
 
 JobFile = Annotated[
-    Path | None, typer.Argument(metavar="[JOB]", help="Job to measure for; without one only facts are gathered.")
+    Path | None, typer.Argument(metavar="JOB", help="Job to measure for; without one only facts are gathered.")
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile to a file.")]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Measure again, even if nothing has changed.")]

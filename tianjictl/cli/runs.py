@@ -24,7 +24,9 @@ _ANSWER_WITHIN_S = 1.0
 
 
 def runs(
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=1, help="Only the newest N runs.")] = None,
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", metavar="N", min=1, help="Only the newest N runs.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """List runs with their state and its reason, age, return and steps."""

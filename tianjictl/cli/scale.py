@@ -35,7 +35,7 @@ def scale(
         str, typer.Argument(metavar="RUN", help="Run id, a beginning of it, or a name.", autocompletion=complete.runs)
     ],
     shape: Annotated[
-        str | None, typer.Argument(metavar="[SHAPE]", help="Learners and actors in total, as in L4A16.")
+        str | None, typer.Argument(metavar="SHAPE", help="Learners and actors in total, as in L4A16.")
     ] = None,
     add_host: Annotated[
         list[str] | None,

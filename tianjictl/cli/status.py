@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from runtime.contract.states import RunState
-from tianjictl.cli.options import Json, OptionalRun
+from tianjictl.cli.options import REFRESH_S, Ascii, Json, Mouse, OptionalRun, ReadOnly, Refresh
 from tianjictl.cli.output import emit_json, out, print_parts
 from tianjictl.cli.screen import screen
 from tianjictl.cli.status_json import stale_warning, status_data
+from tianjictl.errors import UsageProblem
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import find_run
 
@@ -28,17 +29,26 @@ def status(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="0 running or completed, 6 failed or lost, 7 degraded, 1 stopped.")
     ] = False,
+    read_only: ReadOnly = False,
+    refresh: Refresh = REFRESH_S,
+    mouse: Mouse = False,
+    ascii: Ascii = False,
     json: Json = False,
 ) -> int:
     """Show where a run stands and why, how fast it goes beside what was predicted, and what limits it.
 
-    Numbers that are old, because the coordinator does not answer, are shown as old.
+    Numbers that are old, because the coordinator does not answer, are shown as old. --read-only, --refresh, --mouse and
+    --ascii are those of tianjictl top, and go with --watch.
     """
+    if not watch and (read_only or mouse or ascii or refresh != REFRESH_S):
+        raise UsageProblem(
+            "--read-only, --refresh, --mouse and --ascii go with --watch", hint="tianjictl status --watch"
+        )
     found = find_run(run)
     if watch:
         from tianjictl.cli.watch import watch_run
 
-        picture = watch_run(found, json=json)
+        picture = watch_run(found, json=json, read_only=read_only, mouse=mouse, period_s=refresh, ascii_only=ascii)
     else:
         picture = observe(found)
         if json:

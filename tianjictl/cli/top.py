@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from tianjictl.cli.options import OptionalRun
+from tianjictl.cli.options import REFRESH_S, Ascii, Mouse, OptionalRun, ReadOnly, Refresh
 from tianjictl.runs.registry import find_run
 
 
 def top(
     run: OptionalRun = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only look: no checkpoint, scale or stop.")] = False,
-    refresh: Annotated[
-        float, typer.Option("--refresh", metavar="SECONDS", min=0.05, max=60.0, help="Time between two looks.")
-    ] = 0.5,
-    mouse: Annotated[bool, typer.Option("--mouse", help="Let the mouse work in the command palette.")] = False,
-    ascii: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII alone, whatever the locale says.")] = False,
+    read_only: ReadOnly = False,
+    refresh: Refresh = REFRESH_S,
+    mouse: Mouse = False,
+    ascii: Ascii = False,
 ) -> None:
     """Watch a run on one screen: return, rates beside the predicted ones, freshness, hosts, components, events.
 

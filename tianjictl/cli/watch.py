@@ -9,13 +9,13 @@ import json as json_module
 import sys
 
 from tianjictl.cli.keys import keyboard
+from tianjictl.cli.options import REFRESH_S
 from tianjictl.cli.output import envelope, is_terminal, note, say
 from tianjictl.cli.screen import progress_line
 from tianjictl.cli.status_json import stale_warning, status_data
 from tianjictl.runs.client import Picture, observe
 from tianjictl.runs.registry import Run
 
-REFRESH_S = 0.5
 _LINE_EVERY_S = 2.0
 
 
