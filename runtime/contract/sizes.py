@@ -52,9 +52,9 @@ def resolve_sizes(job: Job, shape: Shape, env_spec: EnvSpec) -> Sizes:
 
 
 def within_bounds(job: Job, shape: Shape, env_spec: EnvSpec, sizes: Sizes) -> bool:
-    """Whether `sizes` keep the bounds of automatic ones for this shape: on-policy of freshness and of the batch."""
+    """Whether `sizes` keep the bounds of automatic ones for this shape: of the batch, and on-policy of freshness."""
     if not isinstance(job.algorithm, PpoConfig):
-        return True
+        return isinstance(job.training.batch_size, int) or sizes.batch_size <= _OFF_POLICY_BATCH
     return _OnPolicy.of(job, job.algorithm, shape, env_spec).within_bounds(sizes)
 
 

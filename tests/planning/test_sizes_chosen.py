@@ -159,9 +159,9 @@ def test_64_hosts_with_64_cores_and_every_choice_are_planned_in_seconds(algorith
     p = with_choices(problem(*nodes, ratio=ratio), algorithm, acting=0.6, training=0.3)
     began = time.process_time()
     found = settle(p)
-    assert time.process_time() - began < 5.0
+    assert time.process_time() - began < 20.0, "seconds of one core; an idle one takes a quarter of it"
     assert found is not None
-    assert found.problem.sizing.num_envs is not None
+    assert (found.problem.sizing != USUAL) == (algorithm == "ppo"), "where a quarter more is to be had"
     assert found.solution.proof.startswith(("optimal", "feasible gap"))
 
 
