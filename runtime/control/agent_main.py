@@ -82,16 +82,24 @@ class _Desk:
             and self._path.stat().st_mtime_ns > file.stat().st_mtime_ns
         )
 
-    def answer(self, **content: Any) -> None:
+    def answer(self, **content: Any) -> bool:
+        """Whether somebody may hear it: a launcher that was killed does not."""
         from runtime.contract.files import write_whole
         from runtime.contract.order import AgentAnswer
 
         text = AgentAnswer(**content).model_dump_json(exclude_none=True)
         if self._path is not None:
             write_whole(self._path, text, mode=0o600)
-            return
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+            return True
+        try:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)  # what is still buffered must not fail again at the exit
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+            return False
+        return True
 
 
 def _serve(forks: ForkClient, order: AgentOrder, desk: _Desk) -> None:
@@ -138,9 +146,21 @@ def _be_head(forks: ForkClient, order: AgentOrder, paths: RunPaths, desk: _Desk)
         ) from error
     _await_sockets([paths.control_socket] + [paths.wire_port] * (listen is not None), paths, keeper)
     endpoint = tcp_endpoint(listen, paths.wire_port.read_text().strip()) if listen else None
-    desk.answer(ready=True, endpoint=endpoint)
+    if not desk.answer(ready=True, endpoint=endpoint):
+        _end_unlaunched(paths)
     _work(agent, forks, wire, resources, paths)
     keeper.see_out(_LEAVE_WITHIN_S)
+
+
+def _end_unlaunched(paths: RunPaths) -> None:
+    """Nobody waits for this run, nor will take it down: it ends in order, and says why."""
+    from runtime.contract.operator import StopRequest, ask
+
+    reason = "its launcher was gone before the run was up"
+    try:
+        ask(paths.control_socket, StopRequest(checkpoint=False, reason=reason))
+    except (OSError, ValueError) as error:
+        raise RefusedRunError(f"{reason}, and its coordinator does not answer: {error}") from error
 
 
 def _be_member(forks: ForkClient, order: AgentOrder, paths: RunPaths, desk: _Desk) -> None:

@@ -15,6 +15,7 @@ from runtime.contract.order import AgentOrder
 from runtime.contract.record import CompletionRecord, RunRecord
 from tianjictl.cli import launch as launch_command
 from tianjictl.errors import Infeasible
+from tianjictl.launching import start
 from tianjictl.launching.agent import AgentProcess
 from tianjictl.launching.folder import hide_secrets
 from tianjictl.runs.processes import everything_of
@@ -193,6 +194,32 @@ def test_ctrl_c_while_starting_takes_everything_down_at_once(agent, tianjictl, m
     assert f"error: interrupted; what had been started of {run.run_id} is taken down again" in err
     assert started[0].poll() is not None
     assert everything_of(run) == []
+    ended = CompletionRecord.model_validate_json(run.paths.completion.read_bytes())
+    assert (ended.state, ended.reason) == ("stopped", "interrupted while it was being started")
+
+
+def test_ctrl_c_twice_while_starting_leaves_nothing_and_is_told_as_what_it_was(agent, tianjictl, monkeypatch):
+    started = agent("silent")
+    really, reasons = start.stop_run, []
+
+    def interrupted(*_args: object, **_kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    def stop(run, **how):
+        reasons.append(how["reason"])
+        if len(reasons) == 1:  # while it was taking down what there was
+            raise KeyboardInterrupt
+        return really(run, **how)
+
+    monkeypatch.setattr(start, "wait_until_up", interrupted)
+    monkeypatch.setattr(start, "stop_run", stop)
+    code, _, err = tianjictl("launch", "job.yaml")
+    [run] = list_runs()
+    assert code == 130
+    assert f"error: interrupted; what had been started of {run.run_id} is taken down again" in err
+    assert started[0].poll() is not None
+    assert everything_of(run) == []
+    assert set(reasons) == {"interrupted while it was being started"}
     ended = CompletionRecord.model_validate_json(run.paths.completion.read_bytes())
     assert (ended.state, ended.reason) == ("stopped", "interrupted while it was being started")
 

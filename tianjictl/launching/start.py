@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 READY_WITHIN_S = 60.0
 UP_WITHIN_S = 60.0
 _LOOK_EVERY_S = 0.1
+INTERRUPTED = "interrupted while it was being started"
 
 
 def bring_up(
@@ -44,10 +45,11 @@ def bring_up(
     except BaseException as error:
         progress("taking down what was started")
         interrupted = isinstance(error, Interrupted) or not isinstance(error, Exception)
-        report = _take_down(run, agent, progress)
+        why = INTERRUPTED if interrupted else "the launch failed"
+        report = _take_down(run, agent, why, progress)
         told = run.completion()
         if interrupted:
-            note_the_end(run, RunState.STOPPED, "interrupted while it was being started", replace=True)
+            note_the_end(run, RunState.STOPPED, INTERRUPTED, replace=True)
         elif told is None or told.state is not RunState.FAILED:
             why = error.message if isinstance(error, TianjiError) else f"{type(error).__name__}: {error}"
             note_the_end(run, RunState.FAILED, f"could not be started: {why.partition(chr(10))[0]}", replace=True)
@@ -59,12 +61,18 @@ def bring_up(
         raise
 
 
-def _take_down(run: Run, agent: AgentProcess, progress: Callable[[str], None]) -> StopReport:
-    """End all that was started. Nothing has been trained, so what cannot be asked is killed without ado."""
-    why = "the launch failed"
+def _take_down(run: Run, agent: AgentProcess, why: str, progress: Callable[[str], None]) -> StopReport:
+    """End all that was started. Nothing has been trained, so what cannot be asked is killed without ado, and so is all
+    where Ctrl-C is pressed once more meanwhile.
+    """
     asked = run.paths.control_socket.exists()
-    report = stop_run(run, checkpoint=False, grace_s=3.0, force=not asked, reason=why, progress=progress)
-    agent.dismiss()
+    try:
+        report = stop_run(run, checkpoint=False, grace_s=3.0, force=not asked, reason=why, progress=progress)
+        agent.dismiss()
+    except (KeyboardInterrupt, Interrupted):
+        progress("killing what was started")
+        report = stop_run(run, checkpoint=False, grace_s=0.0, force=True, reason=why, progress=progress)
+        agent.dismiss()
     # An agent that had not yet read its order may have begun on it between the two.
     late = stop_run(run, checkpoint=False, grace_s=0.0, force=True, reason=why, progress=progress)
     return report if late.how == "already" else late
