@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from runtime.checkpoint.errors import CheckpointError
 from runtime.checkpoint.manifest import MANIFEST, Manifest, file_digest, read_manifest
 from runtime.checkpoint.names import WRITER_LOCK, step_folder, step_of
+from runtime.checkpoint.verified import Verified, keep, recall, stamp_of
 from runtime.contract.model import View
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class CheckpointInfo(View):
     shape: str | None = None
     complete: bool
     problems: tuple[str, ...] = ()
+    verified: bool = False  #: every byte was compared, and no file has changed since
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,22 @@ def find(checkpoints: Path, selector: str = "latest") -> Found:
 
 
 def listing(checkpoints: Path, *, now: datetime, content: bool = False) -> list[CheckpointInfo]:
-    """All checkpoints, newest first; with `content` every byte is verified, else manifest and sizes."""
-    return [_info(folder, now, content) for folder in _newest_first(checkpoints)]
+    """All checkpoints, newest first; with `content` every byte is verified, else manifest and sizes, and what was found
+    when somebody last verified them.
+    """
+    folders = list(_newest_first(checkpoints))
+    if content:
+        # The stamp comes first: what changes while it is read is not vouched for.
+        found = {folder: Verified(stamp=stamp_of(folder), problems=tuple(verify(folder))) for folder in folders}
+        keep(checkpoints, found)
+    else:
+        found = {folder: known for folder in folders if (known := recall(folder)) is not None}
+    return [_info(folder, now, found.get(folder)) for folder in folders]
 
 
-def _info(folder: Path, now: datetime, content: bool) -> CheckpointInfo:
+def _info(folder: Path, now: datetime, known: Verified | None) -> CheckpointInfo:
     step = step_of(folder) or 0
-    problems = tuple(verify(folder, content=content))
+    problems = known.problems if known is not None else tuple(verify(folder, content=False))
     try:
         manifest = read_manifest(folder)
     except CheckpointError:  # already among the problems
@@ -125,6 +136,7 @@ def _info(folder: Path, now: datetime, content: bool) -> CheckpointInfo:
         shape=manifest.shape,
         complete=not problems,
         problems=problems,
+        verified=known is not None and not problems,
     )
 
 

@@ -103,6 +103,32 @@ def test_verify_names_the_damaged_one_and_ends_with_11(saved, tianjictl):
     code, out, _ = tianjictl("checkpoints", "verify", saved.run_id)
     assert code == 11
     assert "learner-0.safetensors is damaged" in out
+    assert f"1 of 3 damaged; tianjictl resume {saved.run_id} --from-checkpoint passes over them" in out
+
+
+@pytest.mark.usefixtures("saved")
+def test_verify_says_what_it_has_done(tianjictl):
+    code, out, _ = tianjictl("checkpoints", "verify")
+    assert code == 0
+    assert out.splitlines()[-1] == "verified: every byte of all 3 checkpoints is as it was written"
+    assert [line.split()[1] for line in out.splitlines()[1:4]] == ["verified"] * 3
+
+
+def test_the_list_knows_what_verify_has_found_until_a_file_changes(saved, tianjictl):
+    def states() -> list[str]:
+        return [line.split()[1] for line in tianjictl("checkpoints")[1].splitlines()[1:4]]
+
+    newest = saved.paths.checkpoints / "step-000000000300"
+    assert states() == ["complete"] * 3
+    flip_a_byte(newest)
+    tianjictl("checkpoints", "verify")
+    assert states() == ["damaged", "verified", "verified"]
+    flip_a_byte(newest)  # which mends it
+    assert states() == ["complete", "verified", "verified"]
+    tianjictl("checkpoints", "verify")
+    assert states() == ["verified"] * 3
+    shutil.rmtree(newest)
+    assert states()[0] == "verified"
 
 
 @pytest.mark.usefixtures("saved")

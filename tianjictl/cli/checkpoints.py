@@ -75,11 +75,21 @@ def checkpoints(
         print_table(("step", "state", "written (UTC)", "shape", "size", "path"), map(_row, known), right=(0, 4))
         for text in warnings:
             say(text)
+        if action == "verify":
+            say(_verdict(found, len(known), len(damaged)))
     return CheckpointProblem.exit_code if damaged and action == "verify" else 0
 
 
+def _verdict(run: Run, known: int, damaged: int) -> str:
+    """What verifying has come to."""
+    if not damaged:
+        which = f"all {known} checkpoints" if known > 1 else "the checkpoint"
+        return f"verified: every byte of {which} is as it was written"
+    return f"{damaged} of {known} damaged; tianjictl resume {run.run_id} --from-checkpoint passes over them"
+
+
 def _row(item: CheckpointView) -> tuple[object, ...]:
-    state = "complete" if not item.problems else "damaged"
+    state = "damaged" if item.problems else "verified" if item.verified else "complete"
     written = (item.created_at or "-").partition(".")[0].rstrip("Z").replace("T", " ")
     return (item.step, state, written, item.shape or "-", size(item.bytes), item.path)
 

@@ -32,10 +32,11 @@ class CheckpointView(View):
     bytes: int = 0
     complete: bool = True
     problems: tuple[str, ...] = ()
+    verified: bool = False  #: every byte was compared, and no file has changed since
 
 
 def list_checkpoints(run: Run, say: Callable[[str], None] = lambda _line: None) -> list[CheckpointView]:
-    """All checkpoints, newest first; looks at manifests and sizes, not at every byte.
+    """All checkpoints, newest first; looks at manifests and sizes, and knows what was last verified.
 
     Where the head does not answer, those that another node keeps copies of; `say` hears which.
     """
