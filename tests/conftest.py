@@ -57,6 +57,12 @@ def _nodes_on_one_machine_do_not_starve_each_other() -> Iterator[None]:
             _AUTOGROUP.write_text(before)
 
 
+def pytest_configure() -> None:
+    """A shell starts what it puts into the background deaf to Ctrl-C, and everything started by that would be, too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     if _is_worker(session.config):  # who has started it sees to the machine
