@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.operator import Difference
+from runtime.contract.view import RunView
 from support.pictures import checkpoints, ended, large_view, live, plan_of, small_view, stale
-from tianjictl.runs.client import Picture
+from tianjictl.runs.client import Picture, nobody_there
 from tianjictl.tui.dialogs import AskShape, Confirm
 from tianjictl.tui.effects import Rescale
 from tianjictl.tui.glyphs import ASCII, BLOCK, BRAILLE
@@ -32,6 +33,12 @@ CONFIRM = Confirm("scale from L1A4 to L2A4?", DIFFERENCE, "Scale", Rescale("L2A4
 
 def scene(picture: Picture, **changes: object) -> Scene:
     return replace(Scene(picture, extra=EXTRA), **changes)  # type: ignore[arg-type]
+
+
+def over(view: RunView) -> Picture:
+    """As a run that has completed is read: nobody is there any more."""
+    done = ended(view)
+    return replace(done, view=nobody_there(done.view))
 
 
 def check(name: str, shown: Scene, width: int, height: int) -> None:
@@ -56,7 +63,7 @@ def test_the_overview_in_ascii(width, height):
     check(f"overview-ascii-{width}x{height}", scene(live(small_view()), glyphs=ASCII), width, height)
 
 
-@pytest.mark.parametrize(("name", "picture"), [("stale", stale(small_view())), ("ended", ended(small_view()))])
+@pytest.mark.parametrize(("name", "picture"), [("stale", stale(small_view())), ("ended", over(small_view()))])
 def test_old_numbers_and_ended_runs_look_so(name, picture):
     check(f"overview-{name}-80x24", scene(picture), 80, 24)
 

@@ -78,7 +78,9 @@ _COMPONENT: dict[ComponentState, tuple[str, str]] = {
     ComponentState.FAILED: ("bad", "bad"),
     ComponentState.AWAY: ("bad", "bad"),
 }
-_HOST = {"connected": ("good", "good"), "waiting": ("idle", "warn"), "lost": ("bad", "bad")}
+_HOST = {
+    "connected": ("good", "good"), "waiting": ("idle", "warn"), "lost": ("bad", "bad"), "ended": ("off", "dim"),
+}  # fmt: skip
 _LINK = {"up": ("good", "good"), "waiting": ("idle", "warn"), "joining": ("begin", "warn"), "lost": ("bad", "bad")}
 LETTERS = {Role.LEARNER: "L", Role.BUFFER: "B", Role.ACTOR: "A", Role.EVALUATOR: "E", Role.COURIER: "c"}
 

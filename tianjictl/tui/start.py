@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tianjictl.errors import Interrupted, TianjiError
+from tianjictl.runs.afterwards import way_on
 from tianjictl.runs.client import observe
 from tianjictl.tui.actions import RunActions
 from tianjictl.tui.app import RunApp
@@ -50,5 +51,6 @@ def leaving_words(picture: Picture) -> str:
     """What becomes of the run when nobody looks on."""
     view = picture.view
     if picture.ended:
-        return f"{view.state}: {view.reason}"
+        command = way_on(view)
+        return f"{view.state}: {view.reason}" + (f"; {command} goes on with it" if command else "")
     return "it is stopping" if view.state == "stopping" else "training goes on"

@@ -36,7 +36,7 @@ _TROUBLE = {
         )
     )
 }
-_HOST_TROUBLE = {"lost": 0, "waiting": 1, "connected": 2}
+_HOST_TROUBLE = {"lost": 0, "waiting": 1, "connected": 2, "ended": 2}
 _ROLES = {role: rank for rank, role in enumerate((Role.LEARNER, Role.BUFFER, Role.ACTOR, Role.EVALUATOR, Role.COURIER))}
 _NOTHING_TO_TELL = ("", "working")
 _REASON_CELLS = 20
@@ -196,10 +196,10 @@ def _beat(component: ComponentView, older_s: float) -> str:
     return f"{age_s:.1f} s" if age_s < 100 else f"{age_s:.0f} s"
 
 
-def header(columns: Sequence[Column], wide: int, *, last: str = "") -> Line:
+def header(columns: Sequence[Column], wide: int, *, last: str = "", ellipsis: str = "…") -> Line:
     """The line above the rows; `last` names what takes the rest of the width."""
     text = "  " + " ".join(fit(column.header, column.cells, right=column.right) for column in columns)
-    return fit_line(((f"{text} {last}".rstrip(), "label"),), wide)
+    return fit_line(((f"{text} {last}".rstrip(), "label"),), wide, ellipsis)
 
 
 def component_row(

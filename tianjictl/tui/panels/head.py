@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tianjictl.runs.afterwards import is_over
 from tianjictl.runs.words import duration
 from tianjictl.tui.glyphs import run_mark
 from tianjictl.tui.scene import VIEWS
@@ -34,8 +35,9 @@ def header(scene: Scene, width: int) -> Lines:
     wide = width >= _TABS_FROM and line_width(why) + 2 + line_width(tabs(scene)) <= width
     if not wide:
         marks.append(((scene.view_name, "dim"),))
+    right = fitting(marks, ("  ", ""), width - 2)
     return [
-        ends(left, fitting(marks, ("  ", ""), width), width, glyphs.ellipsis),
+        ends(left, (("  ", ""), *right) if right else (), width, glyphs.ellipsis),
         ends(why, tabs(scene) if wide else (), width, glyphs.ellipsis),
         fit_line(_numbers(scene, width), width, glyphs.ellipsis),
     ]
@@ -51,8 +53,8 @@ def _why(scene: Scene) -> Line:
 
 def _numbers(scene: Scene, width: int) -> Line:
     view = scene.view
-    whole = view.shape.present == view.shape.wanted
-    present = view.shape.present if whole else f"{view.shape.present} of {view.shape.wanted}"
+    whole = is_over(view) or view.shape.present == view.shape.wanted
+    present = view.shape.wanted if whole else f"{view.shape.present} of {view.shape.wanted}"
     elapsed_s = view.elapsed_s + (scene.older_s if scene.picture.stale else 0.0)
     texts = [
         duration(elapsed_s),
@@ -75,7 +77,7 @@ def footer(scene: Scene, width: int) -> Line:
     if scene.message:
         return fit_line(line((glyphs.shown(clean(scene.message)), "bold")), width, glyphs.ellipsis)
     keys = [("q", "leave"), ("?", "help"), *_of_view(scene), ("space", "go on" if scene.paused else "pause")]
-    if not scene.read_only:
+    if not scene.read_only and not is_over(scene.view):
         keys += _ACTIONS
     keys.append(("^p", "commands"))
     parts: list[Line] = [((key, "key"), (f" {word}", "dim")) for key, word in keys]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tianjictl.runs.words import age, size
+from tianjictl.runs.words import age, checkpoint_failures, size
 from tianjictl.tui import strips, tables
 from tianjictl.tui.glyphs import host_mark, link_mark
 from tianjictl.tui.panels.frame import more_line, titled
@@ -21,10 +21,10 @@ def limits(scene: Scene, width: int, height: int) -> Lines:
     """What limits the run, in a sentence; then what has changed, and what would be better."""
     glyphs = scene.glyphs
     lines: Lines = [titled("what limits it", width, glyphs)]
-    return lines + _sentences(limit_sentences(scene), width, height - 1, glyphs)
+    return lines + told_in(limit_sentences(scene), width, height - 1, glyphs)
 
 
-def _sentences(told: list[tuple[str, str]], width: int, room: int, glyphs: Glyphs) -> Lines:
+def told_in(told: list[tuple[str, str]], width: int, room: int, glyphs: Glyphs) -> Lines:
     """As many sentences as there are lines; what is left over goes to those that are longer, the first ones first."""
     shown = told[: max(0, room)]
     spare = room - len(shown)
@@ -61,7 +61,10 @@ def explanation(scene: Scene, width: int, height: int) -> Lines:
     """The plan's own words."""
     glyphs = scene.glyphs
     told = [(clean(text), "") for text in scene.view.predicted.explanation]
-    return [titled("the plan says", width, glyphs), *_sentences(told, width, height - 1, glyphs)]
+    return [titled("the plan says", width, glyphs), *told_in(told, width, height - 1, glyphs)]
+
+
+_QUIET = ("connected", "ended")  #: hosts with nothing to tell
 
 
 def hosts(scene: Scene, width: int, height: int) -> Lines:
@@ -74,7 +77,7 @@ def hosts(scene: Scene, width: int, height: int) -> Lines:
     name = min(18, max((len(host.name) for host in known), default=4))
     unit = name + 9 + max((len(host.cores) for host in known), default=1)
     across = max(1, (width + 2) // (unit + 2)) if len(known) > room else 1
-    told = [host for host in known if across < 2 or host.reason or host.state != "connected"][: max(1, room - 1)]
+    told = [host for host in known if across < 2 or host.reason or host.state not in _QUIET][: max(1, room - 1)]
     quiet = [host for host in known if host not in told] if across >= 2 else []
     if across < 2 and len(told) < len(known) <= room:
         told = known
@@ -125,7 +128,7 @@ def components(scene: Scene, width: int, height: int) -> Lines:
     lines: Lines = [titled(f"components {len(known)}", width, glyphs), tables.summary(known)]
     columns = tables.component_columns(known, width, older_s=scene.older_s, told=True)
     if height >= 6:
-        lines.append(tables.header(columns, width))
+        lines.append(tables.header(columns, width, ellipsis=glyphs.ellipsis))
     room = height - len(lines)
     ordered = tables.sorted_components(known, "trouble")
     shown = ordered if len(ordered) <= room else ordered[: max(0, room - 1)]
@@ -177,12 +180,7 @@ def link_line(link: LinkView, glyphs: Glyphs) -> Line:
 def checkpoints(scene: Scene, width: int, _height: int) -> Lines:
     """One line: the newest checkpoint and how many there are, the links, the samples under way."""
     view, glyphs = scene.view, scene.glyphs
-    found = view.checkpoints
-    told = "none yet"
-    if found.last_step is not None:
-        when = f", {age(found.last_age_s + scene.older_s)}" if found.last_age_s is not None else ""
-        told = f"step {found.last_step:,}{when}; {found.complete} complete"
-    parts: list[Line] = [(("checkpoint ", "label"), (told, ""))]
+    parts: list[Line] = [checkpoint_line(scene, "none yet")]
     if view.links:
         up = sum(link.state == "up" for link in view.links)
         told = f"{up} of {len(view.links)} up"
@@ -192,6 +190,17 @@ def checkpoints(scene: Scene, width: int, _height: int) -> Lines:
     told = f"{samples.in_flight:,} in flight, {dropped:,} dropped"
     parts.append((("samples ", "label"), (told, "")))
     return [fitting(parts, (f"  {glyphs.dot}  ", "dim"), width)]
+
+
+def checkpoint_line(scene: Scene, none: str) -> Line:
+    """The newest checkpoint and how many there are, or the word for `none`; and whether the last ones failed."""
+    found = scene.view.checkpoints
+    told = none
+    if found.last_step is not None:
+        when = f", {age(found.last_age_s + scene.older_s)}" if found.last_age_s is not None else ""
+        told = f"step {found.last_step:,}{when}; {found.complete} complete"
+    failures = scene.glyphs.shown(clean(checkpoint_failures(found)))
+    return (("checkpoint ", "label"), (told, ""), *(((f"; {failures}", "bad"),) if failures else ()))
 
 
 def events(scene: Scene, width: int, height: int) -> Lines:

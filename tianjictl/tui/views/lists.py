@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tianjictl.runs.afterwards import is_over
 from tianjictl.runs.words import duration, size
 from tianjictl.tui import strips, tables
 from tianjictl.tui.glyphs import host_mark
@@ -39,7 +40,7 @@ def components(scene: Scene, width: int, height: int) -> Lines:
     lines: Lines = [
         titled(_title("components", len(known), len(shown), browse.filter), width, glyphs, note=f"by {browse.sort}"),
         fit_line(tables.summary(known), width, glyphs.ellipsis),
-        tables.header(columns, width, last="measures, or why not"),
+        tables.header(columns, width, last="measures, or why not", ellipsis=glyphs.ellipsis),
     ]
     if not shown:
         return [*lines, _nothing(browse.filter, "component")]
@@ -93,6 +94,8 @@ def _cores_summary(scene: Scene) -> Line:
     told = ", ".join(f"{count} {clean(state)}" for state, count in sorted(states.items()))
     cores = sum(len(host.cores) for host in view.hosts)
     used = len({(c.host, core) for c in view.components for core in c.cores})
+    if is_over(view):
+        return line(f"{told}; {cores} cores")
     return line(f"{told}; {used} of {cores} cores in use")
 
 
@@ -115,7 +118,9 @@ def _host_rows(
     lines += [fit_line((pad, *row), width, glyphs.ellipsis) for row in rows[1:]]
     told = _of_host(host)
     if told:
-        lines.append(fit_line(line("    ", (told, style if host.state != "connected" else "dim")), width))
+        lines.append(
+            fit_line(line("    ", (told, style if host.state != "connected" else "dim")), width, glyphs.ellipsis)
+        )
     return [restyled(lines[0], "reverse"), *lines[1:]] if chosen else lines
 
 
@@ -128,6 +133,8 @@ def _of_host(host: HostView) -> str:
 
 
 def _links(scene: Scene, width: int, room: int) -> Lines:
+    if is_over(scene.view):
+        return []
     known = sorted(scene.view.links, key=lambda link: (link.state == "up", not link.reason))
     most = max(4, room) if known else 0
     shown = known[: most - 1]

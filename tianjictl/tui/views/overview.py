@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tianjictl.runs.afterwards import is_over
 from tianjictl.tui.layout import Content, arrange
-from tianjictl.tui.panels import running, training
+from tianjictl.tui.panels import over, running, training
 from tianjictl.tui.panels.frame import padded
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class Panel:
     def made_from(self, scene: Scene, box: Box) -> tuple[object, ...]:
         """All that the panel's lines depend on."""
         view, older_s = scene.view, scene.older_s if self.ages else 0.0
-        return (box.width, box.height, scene.glyphs, older_s, *[getattr(view, part) for part in self.parts])
+        parts = [getattr(view, part) for part in self.parts]
+        return (box.width, box.height, self.draw, scene.glyphs, older_s, *parts)
 
 
 PANELS: dict[PanelName, Panel] = {
@@ -45,10 +47,32 @@ PANELS: dict[PanelName, Panel] = {
     "events": Panel(running.events, ("events",)),
 }
 
+#: Of a run that is over nothing is told as if it were so now.
+PANELS_AFTERWARDS: dict[PanelName, Panel] = {
+    **PANELS,
+    "rates": Panel(over.rates, ("elapsed_s", "progress", "predicted")),
+    "freshness": Panel(over.samples, ("freshness", "samples")),
+    "limits": Panel(over.going_on, ("run_id", "state", "checkpoints")),
+    "checkpoints": Panel(over.checkpoints, ("checkpoints",), ages=True),
+}
+
+
+def panels_of(scene: Scene) -> dict[PanelName, Panel]:
+    """How this scene's panels are drawn."""
+    return PANELS_AFTERWARDS if is_over(scene.view) else PANELS
+
 
 def content_of(scene: Scene) -> Content:
     """How much there is to show."""
     view = scene.view
+    if is_over(view):
+        return Content(
+            hosts=len(view.hosts),
+            components=len(view.components),
+            explanation=len(view.predicted.explanation),
+            limits=len(over.sentences(view)),
+            bins=0,
+        )
     return Content(
         hosts=len(view.hosts),
         components=len(view.components),
@@ -115,7 +139,7 @@ class Overview:
         self._rows = [((" " * width, ""),) for _ in self._across]
 
     def _draw(self, scene: Scene, box: Box) -> None:
-        panel, known = PANELS[box.panel], self._drawn.get(box.panel)
+        panel, known = panels_of(scene)[box.panel], self._drawn.get(box.panel)
         made_from = panel.made_from(scene, box)
         if known is not None and known.made_from == made_from:
             return
