@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import select
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from runtime.components.fragments import fragment_layout
+from runtime.contract.operator import short_path
 from runtime.courier.orders import EVENTS, MESSAGE_BYTES, Answer, Join, MirrorRing, OpenPort, Start
 from runtime.courier.starting import start_courier
 from runtime.measure.clocking import spread
@@ -102,11 +104,12 @@ class _Courier:
         self._path, self._log, self._key = folder / f"{name}.sock", folder / f"{name}.log", key
 
     def __enter__(self) -> Self:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            listener.bind(str(self._path))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, short_path(self._path) as name:
+            listener.bind(name)
             listener.listen(1)
             listener.settimeout(_PATIENCE_S)
-            self._process = start_courier(self._path, self._log, interface="lo")
+            reachable = name.replace("/self/", f"/{os.getpid()}/", 1)  # the same folder, as another process sees it
+            self._process = start_courier(Path(reachable), self._log, interface="lo")
             try:
                 self._channel, _ = listener.accept()
             except TimeoutError as error:
