@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tianjictl.tui.effects import AskDifference
-from tianjictl.tui.text import clean, fit_line, line, line_width, width, wrap
+from tianjictl.tui.text import clean, cut, fit_line, fold, line, line_width, width, wrap
 
 if TYPE_CHECKING:
     from tianjictl.tui.effects import Effect
@@ -37,7 +37,7 @@ class Confirm:
             return None, self.effect if self.sure else None
         return (None, None) if key in _CANCEL_KEYS else (self, None)
 
-    def box(self, cells: int, glyphs: Glyphs) -> Lines:
+    def box(self, cells: int, _high: int, glyphs: Glyphs) -> Lines:
         """The dialog as lines of one width."""
         buttons = line(
             (_button("Cancel", chosen=not self.sure), "reverse" if not self.sure else ""),
@@ -83,7 +83,7 @@ class AskShape:
             return replace(self, typed=self.typed + character.upper()), None
         return self, None
 
-    def box(self, cells: int, glyphs: Glyphs) -> Lines:
+    def box(self, cells: int, _high: int, glyphs: Glyphs) -> Lines:
         """The dialog as lines of one width."""
         told = [f"It is {self.now} now." + (f" {self.advised} is advised." if self.advised else "")]
         if self.refused:
@@ -93,12 +93,49 @@ class AskShape:
         return boxed("scale the training", told, [entry, _hint(hint)], cells, glyphs)
 
 
-Dialog = Confirm | AskShape
+_CLOSE_KEYS = _CANCEL_KEYS | {"enter", "v"}
+_TURN = {
+    **dict.fromkeys(("down", "j", "right", "l", "pagedown", "space", "tab"), 1),
+    **dict.fromkeys(("up", "k", "left", "h", "pageup", "shift+tab"), -1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Something to read, all of it, over as many pages as it takes."""
+
+    title: str
+    told: tuple[str, ...]
+    page: int = 0  #: counts on and on; after the last page comes the first
+
+    def press(self, key: str, _character: str | None) -> tuple[Dialog | None, Effect | None]:
+        """The dialog after a key (none: closed); nothing is ever to be done."""
+        if key in _CLOSE_KEYS:
+            return None, None
+        return replace(self, page=self.page + _TURN.get(key, 0)), None
+
+    def box(self, cells: int, high: int, glyphs: Glyphs) -> Lines:
+        """The dialog as lines of one width, at most `high` of them."""
+        rows = [row for text in self.told for row in fold(glyphs.shown(clean(text)), _inside(cells))]
+        room = max(1, high - 4)
+        pages = -(-len(rows) // room) or 1
+        page = self.page % pages
+        hint = "Enter closes this" if pages == 1 else f"{page + 1} of {pages}, down turns; Enter closes"
+        shown: Lines = [line(row) for row in rows[page * room : (page + 1) * room]]
+        return boxed(glyphs.shown(clean(self.title)), [], [*shown, (), _hint(hint)], cells, glyphs)
+
+
+Dialog = Confirm | AskShape | Whole
+
+
+def _inside(cells: int) -> int:
+    """Cells of a line within a dialog's frame."""
+    return max(8, min(_WIDEST, cells - 4) - 4)
 
 
 def boxed(title: str, told: list[str], below: Lines, cells: int, glyphs: Glyphs) -> Lines:
     """A frame with a title around wrapped sentences and, below a blank line, whatever else."""
-    inside = max(8, min(_WIDEST, cells - 4) - 4)
+    inside = _inside(cells)
     texts: Lines = []
     for sentence in told:
         style = {"+": "good", "-": "bad"}.get(sentence[:1], "")
@@ -107,7 +144,7 @@ def boxed(title: str, told: list[str], below: Lines, cells: int, glyphs: Glyphs)
         texts = [*texts[: _MOST_LINES - 1], line((f"and {len(texts) - _MOST_LINES + 1} more lines", "dim"))]
     separated: Lines = [(), *below] if texts else below
     corner = ("+", "+", "+", "+") if glyphs.plot == "ascii" else ("┌", "┐", "└", "┘")
-    head = f" {title} "
+    head = f" {cut(title, inside - 2, glyphs.ellipsis)} "
     top = f"{corner[0]}{glyphs.rule}{head}{glyphs.rule * (inside + 1 - width(head))}{corner[1]}"
     bottom = f"{corner[2]}{glyphs.rule * (inside + 2)}{corner[3]}"
     side: Span = (glyphs.bar, "bold")

@@ -44,7 +44,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("page down", ("pagedown", "ctrl+f"), "", "", in_palette=False),
     Command("first", ("home", "g"), "", "", in_palette=False),
     Command("last", ("end", "G"), "", "", in_palette=False),
-    Command("log", ("enter", "l"), "Enter l", "log of the component", in_palette=False),
+    Command("open", ("enter",), "Enter", "its log, or the whole row", in_palette=False),
+    Command("log", ("l",), "l", "log of the component", in_palette=False),
+    Command("whole", ("v",), "v", "the whole row, uncut"),
     Command("previous log", ("left_square_bracket",), "[ ]", "log of another component", in_palette=False),
     Command("next log", ("right_square_bracket",), "", "", in_palette=False),
     Command("filter", ("slash",), "/", "filter; !word leaves out"),
@@ -63,6 +65,7 @@ _TWO_COLUMNS_FROM = 76
 _HELP_CELLS = 33
 #: What palettes call a command, where its name says too little.
 TITLES = {
+    "whole": "View the whole row",
     "pause": "Pause or go on",
     "checkpoint": "Write a checkpoint",
     "scale": "Scale the training",

@@ -10,7 +10,8 @@ from tianjictl.tui.dialogs import AskShape, Confirm
 from tianjictl.tui.effects import ACTIONS, Leave, OpenPalette, Rescale, StopRun, WriteCheckpoint
 from tianjictl.tui.keys import command_of
 from tianjictl.tui.scene import COMPONENT_SORTS, HOST_SORTS, VIEWS, Browse, Scene
-from tianjictl.tui.views import lists
+from tianjictl.tui.views import lists, reading
+from tianjictl.tui.views.whole import whole_of
 
 if TYPE_CHECKING:
     from runtime.contract.operator import Difference
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _PAGE = 10
 _FOLLOWING = ("logs", "events")  #: views that show their end unless scrolled back
+_LOGS_FROM = ("overview", "components")  #: views in which Enter opens a log
 _CURSORS = ("components", "hosts", "checkpoints")
 _BESIDE_COMPONENTS = ("agent", "coordinator", "forkserver")  #: who else writes logs
 
@@ -150,8 +152,10 @@ class Model:
                 self._turn("overview")
         elif name == "sort":
             self._sort()
-        elif name == "log":
+        elif name == "log" or (name == "open" and self.scene.view_name in _LOGS_FROM):
             self._open_log()
+        elif name in ("open", "whole"):
+            self.scene = replace(self.scene, dialog=whole_of(self.scene))
         elif name in ("previous log", "next log"):
             self._other_log(1 if name == "next log" else -1)
         else:
@@ -171,14 +175,16 @@ class Model:
             case "components":
                 return [component.name for component in lists.listed_components(self.scene)]
             case "hosts":
-                return [host.name for host in lists.listed_hosts(self.scene)]
+                hosts = lists.listed_hosts(self.scene)
+                return lists.names_of_hosts(hosts, lists.listed_links(self.scene) if hosts else [])
             case _:
                 return [str(item.step) for item in lists.listed_checkpoints(self.scene)]
 
     def _move(self, steps: int) -> None:
         browse, view = self.scene.browse, self.scene.view_name
         if view in _FOLLOWING:
-            most = len(self.scene.extra.log or ()) if view == "logs" else len(self.scene.extra.events or ())
+            shown = reading.listed_lines(self.scene) if view == "logs" else reading.listed_events(self.scene)
+            most = len(shown)
             moved = replace(browse, back=min(max(0, browse.back - steps), max(0, most - 1)))
         elif view in _CURSORS:
             names = self._names()
@@ -193,7 +199,7 @@ class Model:
             names = self._names()
             if names:
                 self.component = names[lists.cursor_of(names, self.scene.browse)]
-        if self.scene.view_name in ("overview", "components"):
+        if self.scene.view_name in _LOGS_FROM:
             self._turn("logs")
 
     def _writers(self) -> list[str]:

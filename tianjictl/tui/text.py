@@ -163,6 +163,26 @@ def wrap(text: str, cells: int, most: int, ellipsis: str = "…") -> list[str]:
     return [*lines, current] if current else lines
 
 
+def fold(text: str, cells: int) -> list[str]:
+    """All of `text` over as many lines as it takes, broken at blanks, and within words that are longer than a line."""
+    lines: list[str] = []
+    current = ""
+    for word in text.split(" "):
+        longer = f"{current} {word}" if current else word
+        if width(longer) <= cells:
+            current = longer
+            continue
+        if current:
+            lines.append(current)
+        rest = word
+        while width(rest) > cells:
+            piece = _prefix(rest, cells) or rest[:1]
+            lines.append(piece)
+            rest = rest[len(piece) :]
+        current = rest
+    return [*lines, current] if current or not lines else lines
+
+
 def plain(lines: Lines) -> list[str]:
     """The text alone, without trailing blanks: what tests compare and pipes get."""
     return ["".join(text for text, _style in spans).rstrip() for spans in lines]

@@ -93,7 +93,11 @@ def _of_view(scene: Scene) -> list[tuple[str, str]]:
     if scene.view_name in ("components", "hosts"):
         keys.append(("s", f"sort: {scene.browse.sort}"))
     if scene.view_name == "components":
-        keys.append(("l", "log"))
+        keys += [("Enter", "log"), ("v", "whole")]
+    elif scene.view_name == "overview":
+        keys.append(("v", "whole"))
+    elif scene.view_name != "plan":
+        keys.append(("Enter", "whole"))
     if scene.view_name == "logs":
         keys.append(("[ ]", "others"))
     return keys

@@ -8,7 +8,8 @@ from tianjictl.runs.words import age, checkpoint_failures, size
 from tianjictl.tui import strips, tables
 from tianjictl.tui.glyphs import host_mark, link_mark
 from tianjictl.tui.panels.frame import more_line, titled
-from tianjictl.tui.text import beside, clean, cut, fit, fitting, line, wrap
+from tianjictl.tui.text import beside, clean, cut, fit, fitting, fold, line, wrap
+from tianjictl.tui.text import width as width_of
 
 if TYPE_CHECKING:
     from runtime.contract.view import ComponentView, Event, HostView, LinkView
@@ -213,13 +214,25 @@ def events(scene: Scene, width: int, height: int) -> Lines:
 
 def event_line(event: Event, width: int, glyphs: Glyphs) -> Line:
     """Time, kind and message; a kind that means trouble stands out."""
+    return event_lines(event, width, glyphs, 1)[0]
+
+
+def event_lines(event: Event, width: int, glyphs: Glyphs, most: int) -> Lines:
+    """The same with its message over at most `most` lines."""
     kind = clean(event.kind)
     room = 22 if width >= 60 else 0
     spans: list[Span] = [(f"{event.time.astimezone():%H:%M:%S} ", "dim")]
     if room:
         spans.append((fit(kind, room, ellipsis=glyphs.ellipsis), event_style(kind)))
         spans.append((" ", ""))
-    return (*spans, (cut(glyphs.shown(clean(event.message)), max(0, width - 10 - room), glyphs.ellipsis), ""))
+    message, cells = glyphs.shown(clean(event.message)), max(1, width - 10 - room)
+    if most == 1 or width_of(message) <= cells:
+        return [(*spans, (cut(message, cells, glyphs.ellipsis), ""))]
+    rows = fold(message, cells)
+    if len(rows) > most:
+        rows = [*rows[: most - 1], cut(" ".join(rows[most - 1 :]), cells, glyphs.ellipsis)]
+    pad = (" " * (9 + (room + 1 if room else 0)), "")
+    return [(*spans, (rows[0], "")), *((pad, (row, "")) for row in rows[1:])]
 
 
 _BAD_ENDINGS = ("died", "failed", "lost", "frozen", "refused", "expired", "silent")

@@ -38,7 +38,9 @@ class Drawing:
         lines = [*head, *inside, *blank, footer(scene, width)]
         if scene.helping:
             return laid_over(lines, help_box(scene, width), width)
-        return laid_over(lines, scene.dialog.box(width, scene.glyphs), width) if scene.dialog is not None else lines
+        if scene.dialog is not None:
+            return laid_over(lines, scene.dialog.box(width, height, scene.glyphs), width)
+        return lines
 
 
 def draw(scene: Scene, width: int, height: int) -> Lines:

@@ -13,7 +13,7 @@ from tianjictl.tui.panels.running import link_line
 from tianjictl.tui.text import clean, fit, fit_line, line, restyled, wrap
 
 if TYPE_CHECKING:
-    from runtime.contract.view import ComponentView, HostView
+    from runtime.contract.view import ComponentView, HostView, LinkView
     from tianjictl.runs.checkpoints import CheckpointView
     from tianjictl.tui.scene import Browse, Scene
     from tianjictl.tui.text import Line, Lines, Span
@@ -73,15 +73,15 @@ def hosts(scene: Scene, width: int, height: int) -> Lines:
     ]
     if not shown:
         return [*lines, _nothing(browse.filter, "host")]
-    tail = _links(scene, width, height - len(lines) - len(shown))
-    cursor = cursor_of([host.name for host in shown], browse)
+    cursor = cursor_of(names_of_hosts(shown, listed_links(scene)), browse)
+    tail = _links(scene, width, height - len(lines) - len(shown), cursor - len(shown))
     name = min(24, max(len(host.name) for host in shown))
     drawn = [
         _host_rows(scene, host, placed.get(host.name, []), name, width, chosen=index == cursor)
         for index, host in enumerate(shown)
     ]
     room = max(1, height - len(lines) - len(tail))
-    first, last = tables.window([len(rows) for rows in drawn], cursor, room)
+    first, last = tables.window([len(rows) for rows in drawn], min(cursor, len(shown) - 1), room)
     body = [row for rows in drawn[first:last] for row in rows][:room]
     return [*lines, *body, *[()] * (room - len(body)), *tail]
 
@@ -132,16 +132,34 @@ def _of_host(host: HostView) -> str:
     return "; ".join(parts)
 
 
-def _links(scene: Scene, width: int, room: int) -> Lines:
+def listed_links(scene: Scene) -> list[LinkView]:
+    """Those with something to tell first; none of a run that is over."""
     if is_over(scene.view):
         return []
-    known = sorted(scene.view.links, key=lambda link: (link.state == "up", not link.reason))
-    most = max(4, room) if known else 0
-    shown = known[: most - 1]
-    if not shown:
+    return sorted(scene.view.links, key=lambda link: (link.state == "up", not link.reason))
+
+
+def name_of_link(link: LinkView) -> str:
+    """What a cursor and a title call it."""
+    return f"{link.source} → {link.target}"
+
+
+def names_of_hosts(hosts: list[HostView], links: list[LinkView]) -> list[str]:
+    """What the cursor moves over in the view of hosts: from the last host on to the links."""
+    return [*(host.name for host in hosts), *(name_of_link(link) for link in links)]
+
+
+def _links(scene: Scene, width: int, room: int, cursor: int) -> Lines:
+    """A window of the links with the one at `cursor`, if it is on one (else it is negative)."""
+    known, glyphs = listed_links(scene), scene.glyphs
+    if not known:
         return []
-    title = titled(f"links {len(known)}", width, scene.glyphs, note=_more(len(known) - len(shown)))
-    return [title, *(fit_line(link_line(link, scene.glyphs), width, scene.glyphs.ellipsis) for link in shown)]
+    first, last = tables.window([1] * len(known), max(0, cursor), max(4, room) - 1)
+    lines: Lines = [titled(f"links {len(known)}", width, glyphs, note=_more(len(known) - (last - first)))]
+    for index in range(first, last):
+        row = fit_line(link_line(known[index], glyphs), width, glyphs.ellipsis)
+        lines.append(restyled(row, "reverse") if index == cursor else row)
+    return lines
 
 
 def _more(count: int) -> str:

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tianjictl.runs.words import cores, rate
 from tianjictl.tui import tables
 from tianjictl.tui.panels.frame import titled
-from tianjictl.tui.panels.running import event_line
-from tianjictl.tui.text import clean, fit, line, wrap
+from tianjictl.tui.panels.running import event_line, event_lines
+from tianjictl.tui.text import clean, fit, fit_line, line, restyled, wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runtime.contract.plan import Placement, Plan
-    from tianjictl.tui.scene import Scene
+    from runtime.contract.view import Event
+    from tianjictl.tui.scene import Browse, Scene
     from tianjictl.tui.text import Line, Lines
 
 
-_T = TypeVar("_T")
+def listed_lines(scene: Scene) -> list[str]:
+    """The lines of the log that the filter lets through."""
+    return [text for text in scene.extra.log or () if tables.matches(scene.browse.filter, text)]
+
+
+def listed_events(scene: Scene) -> list[Event]:
+    """The events that the filter lets through."""
+    known = scene.extra.events if scene.extra.events is not None else scene.view.events
+    return [event for event in known if tables.matches(scene.browse.filter, event.kind, event.message, event.id)]
+
+
+def cursor_in(items: Sequence[object], browse: Browse) -> int:
+    """Which item the cursor is on, of a view that follows its end: the last one unless scrolled back."""
+    return max(0, len(items) - 1 - browse.back)
 
 
 def logs(scene: Scene, width: int, height: int) -> Lines:
@@ -25,20 +41,24 @@ def logs(scene: Scene, width: int, height: int) -> Lines:
     name = extra.log_of or "no component"
     if extra.log is None:
         return [titled(f"logs of {clean(name)}", width, glyphs), line((extra.problem or "reading", "dim"))]
-    shown = [text for text in extra.log if tables.matches(scene.browse.filter, text)]
+    shown = listed_lines(scene)
     note = clean(extra.problem) or (f"{scene.browse.back} back" if scene.browse.back else "following")
     title = f"logs of {clean(name)}" + (f", filter {scene.browse.filter}" if scene.browse.filter else "")
     lines: Lines = [titled(title, width, glyphs, note=note)]
     if not shown:
         told = "no line matches" if scene.browse.filter else extra.problem or "nothing has been written there"
         return [*lines, line((told, "dim"))]
-    return lines + [line(glyphs.shown(clean(text))) for text in _page(shown, scene.browse.back, height - 1)]
+    at = cursor_in(shown, scene.browse)
+    for index in _page(len(shown), at, height - 1):
+        row = fit_line(line(glyphs.shown(clean(shown[index]))), width, glyphs.ellipsis)
+        lines.append(restyled(row, "reverse") if index == at and scene.browse.back else row)
+    return lines
 
 
-def _page(items: list[_T], back: int, room: int) -> list[_T]:
-    """`room` items, so many back from the end."""
-    last = max(min(len(items), room), len(items) - back)
-    return items[max(0, last - room) : last]
+def _page(count: int, cursor: int, room: int) -> range:
+    """`room` of so many items, with the cursor on the last of them, or further up at the beginning."""
+    last = max(min(count, room), cursor + 1)
+    return range(max(0, last - room), last)
 
 
 def plan(scene: Scene, width: int, height: int) -> Lines:
@@ -89,13 +109,19 @@ def _placement(placed: Placement, name: int, host: int) -> Line:
 
 
 def events(scene: Scene, width: int, height: int) -> Lines:
-    """The event log, the newest at the bottom."""
-    glyphs = scene.glyphs
+    """The event log, the newest at the bottom; the one under the cursor takes the lines it needs, where there is room."""
+    glyphs, shown = scene.glyphs, listed_events(scene)
     known = scene.extra.events if scene.extra.events is not None else scene.view.events
-    shown = [event for event in known if tables.matches(scene.browse.filter, event.kind, event.message, event.id)]
     title = f"events {len(known)}" + (f", filter {scene.browse.filter}" if scene.browse.filter else "")
     note = f"{scene.browse.back} back" if scene.browse.back else "following"
     lines: Lines = [titled(title, width, glyphs, note=note)]
     if not shown:
         return [*lines, line(("no event matches" if scene.browse.filter else "no events yet", "dim"))]
-    return lines + [event_line(event, width, glyphs) for event in _page(shown, scene.browse.back, height - 1)]
+    at, room = cursor_in(shown, scene.browse), height - 1
+    chosen = event_lines(shown[at], width, glyphs, max(1, room // 2, room + 1 - len(shown)))
+    for index in _page(len(shown), at, room - len(chosen) + 1):
+        if index == at:
+            lines += [restyled(fit_line(row, width, glyphs.ellipsis), "reverse") for row in chosen]
+        else:
+            lines.append(event_line(shown[index], width, glyphs))
+    return lines
