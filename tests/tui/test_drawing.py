@@ -11,8 +11,9 @@ from tianjictl.tui import plots, strips, tables
 from tianjictl.tui.glyphs import ASCII, BLOCK, BRAILLE, glyphs_for
 from tianjictl.tui.layout import FOOTER_LINES, HEADER_LINES, Content, arrange
 from tianjictl.tui.panels import running
-from tianjictl.tui.scene import Scene
+from tianjictl.tui.scene import VIEWS, Scene
 from tianjictl.tui.text import clean, cut, ends, fit, fit_line, fitting, line, line_width, plain, width, wrap
+from tianjictl.tui.views.frame import draw
 
 
 def words(row: object) -> str:
@@ -217,3 +218,26 @@ def test_every_role_has_a_letter_of_its_own():
         for role in Role
     ]
     assert len(set(letters)) == len(Role)
+
+
+@pytest.mark.parametrize("view", [small_view(), large_view()], ids=["small", "large"])
+@pytest.mark.parametrize("height", [4, 5, 6, 9])
+def test_the_columns_of_components_have_their_headers_also_where_room_is_scarce(view, height):
+    lines = plain(running.components(Scene(live(view)), 39, height))
+    assert len(lines) <= height
+    assert any(row.split()[:2] == ["component", "state"] for row in lines)
+    assert any("actors running" in row for row in lines), "the sum stays, too"
+    assert any("actor-" in row and "running" not in row for row in lines), "and the one in trouble"
+
+
+def test_where_all_components_fit_no_line_is_spent_on_their_sum():
+    known = small_view().components[:3]
+    lines = plain(running.components(Scene(live(small_view(components=known))), 39, 5))
+    assert [row.split()[1] for row in lines[2:]] == ["learner-0", "buffer-0", "actor-0"]
+
+
+@pytest.mark.parametrize("size", [(40, 10), (41, 10), (59, 12), (80, 24)])
+def test_the_header_does_not_run_together(size):
+    for view_name in VIEWS:
+        first = plain(draw(Scene(live(small_view()), view_name=view_name), *size))[0]
+        assert first.endswith(f"  {view_name}"), first

@@ -189,6 +189,7 @@ class RunApp(App[None]):
         """Another look at the run."""
         self._heard, self._heard_at = message.picture, time.monotonic()
         self.model.see(message.picture, message.extra)
+        self._feed.turn_to(self.model.scene.view_name, self.model.component)
         self.repaint()
 
     def on_run_app_told(self, message: Told) -> None:

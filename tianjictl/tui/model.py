@@ -10,6 +10,7 @@ from tianjictl.tui.dialogs import AskShape, Confirm
 from tianjictl.tui.effects import ACTIONS, Leave, OpenPalette, Rescale, StopRun, WriteCheckpoint
 from tianjictl.tui.keys import command_of
 from tianjictl.tui.scene import COMPONENT_SORTS, HOST_SORTS, VIEWS, Browse, Scene
+from tianjictl.tui.tables import is_in_trouble, sorted_components
 from tianjictl.tui.views import lists, reading
 from tianjictl.tui.views.whole import whole_of
 
@@ -34,10 +35,13 @@ class Model:
         self.scene = Scene(picture, glyphs=glyphs, read_only=read_only)
         self._places: dict[ViewName, Browse] = {}
         self.component = ""  #: whose log is looked at
+        self._others: list[str] = []  #: whose log is opened where nobody has chosen one and that one is empty
 
     def see(self, picture: Picture, extra: Extra) -> None:
         """The newest look at the run."""
         self.scene = replace(self.scene, picture=picture, extra=extra)
+        if self._others and extra.log_of == self.component and extra.log == () and not extra.problem:
+            self.component = self._others.pop(0)
 
     def tell(self, message: str) -> None:
         """Show a message in place of the keys, until the next key."""
@@ -138,7 +142,8 @@ class Model:
     def _turn(self, view: ViewName) -> None:
         self._places[self.scene.view_name] = self.scene.browse
         if view == "logs" and not self.component:
-            self.component = next(iter(self._writers()), "")
+            first, *others = self._worth_reading()
+            self.component, self._others = first, [*others, first]
         self.scene = replace(self.scene, view_name=view, browse=self._places.get(view, Browse()))
 
     def _navigate(self, name: str) -> None:
@@ -199,11 +204,18 @@ class Model:
             names = self._names()
             if names:
                 self.component = names[lists.cursor_of(names, self.scene.browse)]
+                self._others = []
         if self.scene.view_name in _LOGS_FROM:
             self._turn("logs")
 
     def _writers(self) -> list[str]:
         return [*sorted((component.name for component in self.scene.view.components), key=natural), *_BESIDE_COMPONENTS]
+
+    def _worth_reading(self) -> list[str]:
+        """The one in trouble, else the coordinator, which knows of all; then the others."""
+        ordered = sorted_components(self.scene.view.components, "trouble")
+        first = [component.name for component in ordered if is_in_trouble(component.state)][:1]
+        return list(dict.fromkeys([*first, "coordinator", "agent", *(component.name for component in ordered)]))
 
     def _other_log(self, step: int) -> None:
         if self.scene.view_name != "logs":
@@ -211,6 +223,7 @@ class Model:
         names = self._writers()
         at = names.index(self.component) if self.component in names else 0
         self.component = names[(at + step) % len(names)]
+        self._others = []
         self.scene = replace(self.scene, browse=replace(self.scene.browse, back=0))
 
 

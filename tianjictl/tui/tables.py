@@ -118,7 +118,7 @@ def summary(components: Iterable[ComponentView]) -> Line:
         else:
             mixed.append(_mixed(role, counted))
     together: list[Line] = [
-        ((f"{', '.join(names)} {state_word(state)}", "bad" if _is_bad(state) else ""),)
+        ((f"{', '.join(names)} {state_word(state)}", "bad" if is_in_trouble(state) else ""),)
         for state, names in sorted(alike.items(), key=lambda item: _TROUBLE[item[0]])
     ]
     spans: list[Span] = []
@@ -133,11 +133,14 @@ def _mixed(role: Role, counted: Counter[ComponentState]) -> Line:
     spans: list[Span] = []
     for number, (state, count) in enumerate(ordered):
         noun = "" if number else f" {role}{'s' if count > 1 else ''}"
-        spans.append((f"{', ' if number else ''}{count}{noun} {state_word(state)}", "bad" if _is_bad(state) else ""))
+        spans.append(
+            (f"{', ' if number else ''}{count}{noun} {state_word(state)}", "bad" if is_in_trouble(state) else "")
+        )
     return tuple(spans)
 
 
-def _is_bad(state: ComponentState) -> bool:
+def is_in_trouble(state: ComponentState) -> bool:
+    """Whether it needs a person, or soon may."""
     return _TROUBLE[state] <= _TROUBLE[ComponentState.BACKOFF]
 
 

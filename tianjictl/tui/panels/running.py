@@ -122,16 +122,26 @@ def _host_line(host: HostView, components: list[ComponentView], name: int, width
             (head if rest >= len(cpu) + len(head) else "", "dim"))  # fmt: skip
 
 
+_SCARCE = (4, 5)  #: lines in which a line saying that there are more would cost a row or the header
+
+
 def components(scene: Scene, width: int, height: int) -> Lines:
-    """What runs, trouble first, below a line that sums it up."""
+    """What runs, trouble first, with a line that sums it up: above the rows, or below them where room is scarce."""
     glyphs, view = scene.glyphs, scene.view
     known = view.components
-    lines: Lines = [titled(f"components {len(known)}", width, glyphs), tables.summary(known)]
     columns = tables.component_columns(known, width, older_s=scene.older_s, told=True)
-    if height >= 6:
-        lines.append(tables.header(columns, width, ellipsis=glyphs.ellipsis))
-    room = height - len(lines)
+    header = tables.header(columns, width, ellipsis=glyphs.ellipsis)
     ordered = tables.sorted_components(known, "trouble")
+    if height in _SCARCE:
+        shown = ordered if len(ordered) <= height - 2 else ordered[: height - 3]
+        note = f"{len(ordered) - len(shown)} more (2)" if len(shown) < len(ordered) else ""
+        rows = [tables.component_row(component, columns, width, glyphs) for component in shown]
+        below = [tables.summary(known)] if len(rows) < height - 2 else []
+        return [titled(f"components {len(known)}", width, glyphs, note=note), header, *rows, *below]
+    lines: Lines = [titled(f"components {len(known)}", width, glyphs), tables.summary(known)]
+    if height > max(_SCARCE):
+        lines.append(header)
+    room = height - len(lines)
     shown = ordered if len(ordered) <= room else ordered[: max(0, room - 1)]
     lines += [tables.component_row(component, columns, width, glyphs) for component in shown]
     if len(shown) < len(ordered):

@@ -109,7 +109,7 @@ def _placement(placed: Placement, name: int, host: int) -> Line:
 
 
 def events(scene: Scene, width: int, height: int) -> Lines:
-    """The event log, the newest at the bottom; the one under the cursor takes the lines it needs, where there is room."""
+    """The event log, the newest at the bottom; the one under the cursor is wrapped where there is room."""
     glyphs, shown = scene.glyphs, listed_events(scene)
     known = scene.extra.events if scene.extra.events is not None else scene.view.events
     title = f"events {len(known)}" + (f", filter {scene.browse.filter}" if scene.browse.filter else "")
