@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from runtime.contract.view import LinkView, RunView
+from runtime.contract.view import Bottleneck, Drift, LinkView, RunView
 from support.pictures import MADE_AT, checkpoints, large_view, live, small_view
 from tianjictl.tui.dialogs import Whole
 from tianjictl.tui.glyphs import ASCII, BRAILLE
@@ -115,6 +115,14 @@ def test_the_overview_shows_its_sentences_whole():
     model = pressed(model_of(small_view()), "v")
     assert "give it cores or add a group" in read(model)
     assert "tianjictl scale cartpole-ppo L2A4" in read(model)
+
+
+def test_long_sentences_on_what_limits_it_are_wrapped_where_there_is_room():
+    limit = Bottleneck(side="learner", advice=f"{' '.join(LONG.split()[:30])} the first end")
+    drift = Drift(ratio=0.5, drifting=True, reason=f"{' '.join(LONG.split()[:30])} the second end")
+    text = shown(model_of(small_view(bottleneck=limit, drift=drift)), (120, 40)).replace("\n", " ")
+    for words in ("the first end", "the second end", "tianjictl scale cartpole-ppo L2A4"):
+        assert words in text
 
 
 @pytest.mark.parametrize("key", ["enter", "escape", "q", "v"])

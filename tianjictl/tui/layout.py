@@ -44,6 +44,7 @@ class Content:
     explanation: int = 0
     limits: int = 1
     bins: int = 3
+    limit_rows: int = 0  #: lines that the sentences on limits take over the whole width
 
 
 def arrange(width: int, height: int, content: Content) -> list[Box]:
@@ -79,7 +80,8 @@ def _two_columns(width: int, room: int, content: Content) -> list[Box]:
     left = (width - GAP) // 2
     right = width - GAP - left
     # A line more than there are sentences: the first one is seldom short enough for one.
-    limits = min(2 + content.limits, 2 if room < 20 else 3 if room < 24 else 5)
+    most = 2 if room < 20 else 3 if room < 24 else 5 if room < 30 else 8
+    limits = min(1 + max(1 + content.limits, content.limit_rows), most)
     events = 3 if room < 24 else max(5, room // 6)
     links = min(content.links + 1, 6) if content.links and room >= 24 else 0
     band = room - limits - events - 1

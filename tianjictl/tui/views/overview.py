@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tianjictl.runs.afterwards import is_over
 from tianjictl.tui.layout import Content, arrange
 from tianjictl.tui.panels import over, running, training
 from tianjictl.tui.panels.frame import padded
+from tianjictl.tui.text import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from tianjictl.tui.layout import Box, PanelName
     from tianjictl.tui.scene import Scene
     from tianjictl.tui.text import Line, Lines, Span
+
+_MOST_ROWS = 4  #: of one sentence on what limits the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def panels_of(scene: Scene) -> dict[PanelName, Panel]:
     return PANELS_AFTERWARDS if is_over(scene.view) else PANELS
 
 
-def content_of(scene: Scene) -> Content:
+def content_of(scene: Scene, width: int) -> Content:
     """How much there is to show."""
     view = scene.view
     if is_over(view):
@@ -70,8 +74,9 @@ def content_of(scene: Scene) -> Content:
             hosts=len(view.hosts),
             components=len(view.components),
             explanation=len(view.predicted.explanation),
-            limits=len(over.sentences(view)),
+            limits=len(told := over.sentences(view)),
             bins=0,
+            limit_rows=_rows(tuple(told), width),
         )
     return Content(
         hosts=len(view.hosts),
@@ -80,12 +85,18 @@ def content_of(scene: Scene) -> Content:
         explanation=len(view.predicted.explanation),
         limits=running.limit_count(scene),
         bins=len(view.freshness.lag_bins),
+        limit_rows=_rows(tuple(text for text, _style in running.limit_sentences(scene)), width),
     )
+
+
+@lru_cache(maxsize=4)
+def _rows(sentences: tuple[str, ...], width: int) -> int:
+    return sum(len(wrap(text, max(1, width), _MOST_ROWS)) for text in sentences)
 
 
 def boxes_of(scene: Scene, width: int, height: int) -> list[Box]:
     """Where the panels of this scene are."""
-    return arrange(width, height, content_of(scene))
+    return arrange(width, height, content_of(scene, width))
 
 
 @dataclass(slots=True)
