@@ -268,7 +268,8 @@ def test_measuring_gives_every_rate_and_tells_of_each_step(algorithm: str, tmp_p
     assert list(tmp_path.glob("*.tmp")) == [], "the file that was written to measure the disk is gone"
     first = report.by_turns[0]
     assert (first.num_envs, first.batch_size) == (request.sizes.num_envs, request.sizes.batch_size)
-    assert {turn.batch_size for turn in report.by_turns[1:]} == {first.batch_size // 2, 2 * first.batch_size}
+    larger = {2 * first.batch_size} if algorithm == "ppo" else set()
+    assert {turn.batch_size for turn in report.by_turns[1:]} == {first.batch_size // 2, *larger}
     if algorithm == "dqn":
         usual, small = (host_rates(report, At(first.num_envs, batch)).learner[0] for batch in (first.batch_size, 32))
         assert small.samples_per_s < 0.5 * usual.samples_per_s, "most of a small update does not depend on its samples"
