@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from runtime.contract.algorithm import DqnConfig
 from runtime.contract.filling import Limit, fill
@@ -52,13 +52,22 @@ class Held(NamedTuple):
 class Charges:
     """Shares of a core for what does not depend on the flow."""
 
-    node: float = 0.03  #: agent, and coordinator on the head
+    node: float = 0.02  #: agent
+    coordinator: float = 0.01
+    report: float = 0.015  #: of the coordinator, for each node but its own
     evaluator: float = 0.25
     link: float = 0.02  #: a courier at rest
 
+    @classmethod
+    def none(cls) -> Self:
+        """Nothing is charged."""
+        return cls(**dict.fromkeys(cls.__slots__, 0.0))
+
     def standing(self, nodes: int, *, head: bool) -> float:
         """Of one node of so many, for agent, coordinator and couriers: links lead to the head."""
-        return self.node + self.link * (nodes - 1 if head else min(1, nodes - 1))
+        if head:
+            return self.node + self.coordinator + (self.report + self.link) * (nodes - 1)
+        return self.node + self.link
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from runtime.contract.predicting import predicted
 from support.arranged import nodes, plan_over
 from support.costs import host_rates
 
-NOTHING_LIGHT = Charges(node=0.0, evaluator=0.0, link=0.0)
+NOTHING_LIGHT = Charges.none()
 
 
 def reached(plan: Plan, **rates: float) -> object:
@@ -61,9 +61,17 @@ def test_a_learner_that_shares_its_core_costs_time_there_too():
 
 def test_what_is_light_takes_its_part_of_the_time():
     plan = plan_over(nodes(2), "L1A4", oversubscribe=True)
-    found = forecast(plan, {"tj1": host_rates()}, Charges(node=0.2))
+    found = forecast(plan, {"tj1": host_rates()}, Charges(node=0.2, coordinator=0.0))
     assert found is not None
     assert found.env_steps_per_s == pytest.approx(80.0)
+
+
+def test_the_head_pays_for_every_node_that_reports_to_it():
+    charges = Charges(node=0.1, coordinator=0.2, report=0.01, link=0.02)
+    assert charges.standing(1, head=True) == pytest.approx(0.3)
+    assert charges.standing(4, head=True) == pytest.approx(0.3 + 3 * 0.03)
+    assert charges.standing(4, head=False) == pytest.approx(0.12)
+    assert Charges.none().standing(9, head=True) == 0.0
 
 
 @pytest.mark.parametrize(("quota", "steps"), [(2.5, 187.5), (0.4, 30.0), (3.9, 292.5)])

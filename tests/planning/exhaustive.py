@@ -83,7 +83,8 @@ def light(p: Problem, index: int) -> float:
     homes = [i for i, n in enumerate(p.nodes) if may(n, Role.EVALUATOR)]
     homes = homes or [i for i, n in enumerate(p.nodes) if may(n, Role.LEARNER)] or [0]
     evaluator = p.charges.evaluator if p.evaluator and index == homes[0] else 0.0
-    return p.charges.node + p.charges.link * ends + evaluator
+    leads = p.charges.coordinator + p.charges.report * ends if index == 0 else 0.0
+    return p.charges.node + leads + p.charges.link * ends + evaluator
 
 
 def larger_groups(learners: list[int], total: int) -> Iterator[tuple[int, ...]]:

@@ -21,7 +21,7 @@ from tianjictl.profiling.facts.cpus import Core
 MIB = 1 << 20
 PRINTS = Fingerprints(job="job", inventory="inventory")
 CARTPOLE = EnvSpec(id="CartPole-v1", observation_shape=(4,), num_actions=2, native_vector=True, autoreset="next-step")
-FREE = Charges(node=0.0, evaluator=0.0, link=0.0)
+FREE = Charges.none()
 
 
 def cores(count: int, *, domains: int = 1, first: int = 0) -> tuple[Core, ...]:

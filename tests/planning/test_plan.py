@@ -242,7 +242,7 @@ def test_a_learner_that_is_best_with_every_core_of_a_node_shares_them_with_what_
     found = solve(p)
     assert found is not None
     assert (found.learner_cores, str(found.shape)) == (2, "L1A2")
-    assert found.value == pytest.approx(2_000 * (2 - 0.05) / 2, rel=1e-5)
+    assert found.value == pytest.approx(2_000 * (2 - 0.065) / 2, rel=1e-5)
     plan = planned(p)
     assert plan.predicted.samples_per_s == pytest.approx(found.value, rel=1e-4)
     assert pins(plan, Role.BUFFER) == [(0, 1)]

@@ -139,13 +139,13 @@ def test_the_reference_cluster_by_hand() -> None:
     """Two learners of 16 cores on each node, one a socket, leave four cores a socket: four actors at 400 give 1,600.
 
     So each node makes 3,200 samples/s with all of its cores, were it not for what is light: of the eight actors' cores
-    agent and couriers take 0.05, on the head, with seven links, 0.17.
+    agent and courier take 0.04, on the head, with coordinator, seven reports and seven links, 0.275.
     """
     p = reference()
     plan = planned(p)
     assert plan.shape == "L16A64"
     assert check(plan, p) == []
-    light = 0.03 + 7 * 0.02 + 7 * (0.03 + 0.02)
+    light = 0.02 + 0.01 + 7 * (0.015 + 0.02) + 7 * (0.02 + 0.02)
     assert plan.predicted.samples_per_s == pytest.approx(8 * 3_200 - 400 * light, rel=1e-4)
     for host in plan.hosts:
         placed = plan.on(host.name)
@@ -172,7 +172,7 @@ def cluster(differ: float = 0.0, **limits: float) -> list[object]:
     return [node(f"n{i:02}", 64, domains=2, rates=speeds(i), **limits) for i in range(64)]
 
 
-@pytest.mark.parametrize(("differ", "most"), [(0.0, 0.0), (0.003, 0.0), (0.02, 0.10)])
+@pytest.mark.parametrize(("differ", "most"), [(0.0, 0.0), (0.003, 0.002), (0.02, 0.10)])
 def test_sixty_four_hosts_with_sixty_four_cores_take_seconds(differ: float, most: float) -> None:
     nodes = smoothed(cluster(differ), ["the same"] * 64)  # type: ignore[arg-type]
     p = problem(*nodes, evaluator=True)
@@ -216,13 +216,13 @@ def test_no_cores_are_wasted_on_what_cannot_help() -> None:
 def test_a_slow_network_keeps_actors_at_home() -> None:
     """Alone the other host's four actors would give 80,000 steps/s; 0.72 MB/s carry 10,000 of 72 bytes.
 
-    Of the two cores beside the learner 0.05 is for agent and courier, so the actors there give 39,000.
+    Of the two cores beside the learner 0.065 is for agent, coordinator and courier, so the actors there give 38,700.
     """
     speeds = rates(learner=1e6, buffer_s=0.0)
     nodes = [node("a", 3, rates=speeds, mb_per_s=0.72), node("b", 4, (Role.ACTOR,), rates=speeds)]
     found = solve(problem(*nodes, learner_cores=1))
     assert found is not None
-    assert found.value == pytest.approx(49_000, rel=1e-5)
+    assert found.value == pytest.approx(48_700, rel=1e-5)
     assert [counts.actors for counts in found.nodes] == [2, 1]
     freely = solve(problem(replace(nodes[0], mb_per_s=None), nodes[1], learner_cores=1))
     assert freely is not None

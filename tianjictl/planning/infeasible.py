@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from runtime.contract.drafting import MOST_PER_CORE
+from runtime.contract.forecast import Charges
 from runtime.contract.shape import Shape
 from tianjictl.errors import Infeasible
 from tianjictl.planning import conflict_words as words
@@ -142,9 +143,8 @@ def _without_range(problem: Problem) -> Problem:
 
 
 def _without_quota(problem: Problem) -> Problem:
-    free = replace(problem.charges, node=0.0, evaluator=0.0, link=0.0)
     nodes = tuple(replace(node, capacity=float(len(node.cores))) for node in problem.nodes)
-    return replace(problem, nodes=nodes, charges=free)
+    return replace(problem, nodes=nodes, charges=Charges.none())
 
 
 def _without_numa(problem: Problem) -> Problem:
