@@ -90,11 +90,22 @@ def short_path(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
+def connect(path: Path, timeout_s: float) -> socket.socket:
+    """A connection to the socket at `path`, on which nothing waits longer than that; OSError where nobody answers."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(timeout_s)
+    try:
+        with short_path(path) as name:
+            connection.connect(name)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
 def ask(path: Path, request: Document, *, timeout_s: float = 5.0) -> Reply:
     """Send one request to the socket at `path` and wait for the reply; OSError where nobody answers in time."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, short_path(path) as name:
-        connection.settimeout(timeout_s)
-        connection.connect(name)
+    with connect(path, timeout_s) as connection:
         connection.sendall(request.model_dump_json().encode() + b"\n")
         with connection.makefile("rb") as lines:
             line = lines.readline()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shutil
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING
 from runtime.contract.files import write_whole
 from runtime.contract.paths import RunPaths, runs_home
 from runtime.contract.record import RunRecord
-from tianjictl.errors import DoctorFailed, Locked, UsageProblem
+from tianjictl.errors import DoctorFailed, Locked
 from tianjictl.runs.registry import Run, folder_lock, live_run_named
+from tianjictl.state_folder import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,18 +30,7 @@ _NETWORK_BYTES = 16 << 20  #: parameters and optimiser state of one learner, gen
 
 def open_home() -> Path:
     """The folder of all runs, made if need be; UsageProblem where nothing can be written in it."""
-    home = runs_home()
-    try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        trial = home / f".trial-{os.getpid()}"
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise UsageProblem(
-            f"runs cannot be kept in {home}: {error.strerror or error}",
-            hint="set TIANJICTL_HOME to a folder you may write in",
-        ) from error
-    return home
+    return open_folder(runs_home(), "runs", mode=0o700)
 
 
 def check_room(plan: Plan, home: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,6 +11,7 @@ from runtime.contract.measurement import LinkRate
 from runtime.contract.paths import state_home
 from tianjictl.errors import UsageProblem
 from tianjictl.profiling.profile import ClusterProfile
+from tianjictl.state_folder import open_folder
 
 _LINKS = TypeAdapter(tuple[LinkRate, ...])
 
@@ -21,18 +21,7 @@ def open_store() -> Path:
 
     Asked before anything is measured, so that nobody waits for what cannot be kept.
     """
-    folder = state_home() / "profiles"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        trial = folder / f".trial-{os.getpid()}"
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise UsageProblem(
-            f"profiles cannot be kept in {folder}: {error.strerror or error}",
-            hint="set TIANJICTL_HOME to a folder you may write in",
-        ) from error
-    return folder
+    return open_folder(state_home() / "profiles", "profiles")
 
 
 def cached_path(key: str) -> Path:

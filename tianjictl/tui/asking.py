@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from runtime.contract.model import View
-from runtime.contract.operator import ViewRequest, short_path
+from runtime.contract.operator import ViewRequest, connect
 from runtime.contract.view import RunView
 
 if TYPE_CHECKING:
+    import socket
     from pathlib import Path
 
 _QUESTION = ViewRequest().model_dump_json().encode() + b"\n"
@@ -45,7 +45,7 @@ class Asking:
         return answer.data if answer.ok else None
 
     def _ask(self) -> bytes:
-        connection = self._connection = self._connection or self._open()
+        connection = self._connection = self._connection or connect(self._path, self._within_s)
         connection.sendall(_QUESTION)
         answer = connection.recv(_PIECE_BYTES)
         while not answer.endswith(b"\n"):
@@ -54,17 +54,6 @@ class Asking:
                 raise ConnectionResetError("the coordinator has hung up")
             answer += more
         return answer
-
-    def _open(self) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(self._within_s)
-        try:
-            with short_path(self._path) as name:
-                connection.connect(name)
-        except OSError:
-            connection.close()
-            raise
-        return connection
 
     def close(self) -> None:
         """Hang up; the next question opens another connection."""
