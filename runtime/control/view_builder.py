@@ -143,25 +143,25 @@ def _reward(fold: Fold) -> Reward:
 
 
 def rates(fold: Fold) -> Rates:
-    """Growth per second over the window; 0 until it is long enough to mean something."""
-    span, growth = fold.window.span_s, fold.window.growth()
-    if span < LEAST_SPAN_S:
+    """Growth per second; 0 until it was watched for long enough to mean something."""
+    window = fold.window
+    if window.span_s < LEAST_SPAN_S:
         return Rates()
     return Rates(
-        env_steps_per_s=growth.env_steps / span,
-        samples_per_s=growth.samples_trained / span,
-        updates_per_s=growth.updates / span,
+        env_steps_per_s=window.env_steps.per_s,
+        samples_per_s=window.samples_trained.per_s,
+        updates_per_s=window.updates.per_s,
     )
 
 
 def freshness(plan: Plan, fold: Fold) -> Freshness:
     """Over the window; zeros until something was trained on."""
-    growth = fold.window.growth()
-    histogram = np.asarray(growth.lag_histogram, np.int64)
+    window = fold.window
+    histogram = np.asarray(window.growth().lag_histogram, np.int64)
     lag = lag_statistics(histogram)
     return Freshness(
         pool_ratio=plan.sizes.pool_ratio,
-        flow_ratio=flow_ratio(growth.samples_trained, growth.samples_produced),
+        flow_ratio=flow_ratio(window.samples_trained.per_s, window.samples_produced.per_s),
         version_lag=Lag(mean=lag.mean, p50=lag.p50, p95=lag.p95, max=lag.max),
         staleness_ratio=staleness_ratio(histogram, plan.job.algorithm.max_lag),
         lag_bins=tuple((int(LAG_EDGES[bin_]), int(histogram[bin_])) for bin_ in np.flatnonzero(histogram)),

@@ -1,9 +1,11 @@
-"""Totals remembered over a short window, and what they say about now: rates and differences. Pure."""
+"""Totals of a run, how fast they grow, and what they have grown by over a short window. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+
+from runtime.control.pace import LENGTH_S, Pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,21 @@ class Totals:
 class Window:
     """Keeps totals of the last `length_s` seconds, at most one per `spacing_s` and always the newest."""
 
-    def __init__(self, length_s: float = 10.0, spacing_s: float = 0.25) -> None:
+    def __init__(self, length_s: float = LENGTH_S, spacing_s: float = 0.25) -> None:
         self._length_s = length_s
         self._spacing_s = spacing_s
         self._kept: deque[tuple[float, Totals]] = deque()
+        self.env_steps = Pace()
+        self.updates = Pace()
+        self.samples_trained = Pace()
+        self.samples_produced = Pace()
 
     def add(self, totals: Totals, now: float) -> None:
         """Remember `totals` as of `now` (seconds, monotonic)."""
+        self.env_steps.add(totals.env_steps, now)
+        self.updates.add(totals.updates, now)
+        self.samples_trained.add(totals.samples_trained, now)
+        self.samples_produced.add(totals.samples_produced, now)
         kept = self._kept
         if len(kept) >= 2 and kept[-1][0] - kept[-2][0] < self._spacing_s:
             kept.pop()  # the newest was only provisional

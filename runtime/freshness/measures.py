@@ -17,8 +17,8 @@ def pool_ratio(batch_size: int, buffer_size: int) -> float:
     return batch_size / buffer_size
 
 
-def flow_ratio(consumed: int, produced: int) -> float:
-    """Samples trained on per sample produced, over a window given by the two increments; 0 where none was produced."""
+def flow_ratio(consumed: float, produced: float) -> float:
+    """Samples trained on per sample produced, of two increments or two rates; 0 where none was produced."""
     return consumed / produced if produced > 0 else 0.0
 
 
