@@ -4,7 +4,7 @@ Hosts are namespaces of this machine, each with real sshd, network and PID table
 so that together they never want more than this machine has: no host is slower because of another.
 
     python benchmarks/prediction_over_hosts.py [--seconds 60] [--warm-up 10] [--bar 0.15] [--pairs 0,1]
-        [--hosts 4] [--fastest] [--noise 0.05]
+        [--hosts 4] [--fastest] [--jobs 0,1] [--noise 0.05]
 
 `--fastest`: for each job every shape that fits is run, and the plan's own choice must not be slower than the best by
 more than `--noise`.
@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from prediction import PLAYBOOKS, Outcome, Pair, print_outcome, tianjictl, watch
+from prediction import PLAYBOOKS, Expected, Outcome, Pair, outcome, print_outcome, tianjictl, watch
 
 from runtime.contract.paths import RunPaths
 from runtime.contract.plan import Plan
 from support.pretend_hosts import PretendHosts
+from support.quota import Quota
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,30 +50,6 @@ JOBS = (
     Pair("cartpole-ppo", "", ("algorithm.network.hidden=[512,512]", "env.delay_us=100000")),
 )
 _LEFT_TO_HOSTS = 0.9  #: of this machine's time; the rest is for who watches
-
-
-class Quota:
-    """Part of the time of one CPU for the processes that are put under it, and for their children. Needs root."""
-
-    _EVERY_US = 10_000  # short: a component should not stand still for longer than a machine's other work would make it
-
-    def __init__(self, name: str, share: float) -> None:
-        first = Path("/sys/fs/cgroup/cpu")
-        self._folder = (first if first.is_dir() else Path("/sys/fs/cgroup")) / f"{name}-{os.getpid()}"
-        self._folder.mkdir()
-        most = round(share * self._EVERY_US)
-        if first.is_dir():
-            (self._folder / "cpu.cfs_period_us").write_text(str(self._EVERY_US))
-            (self._folder / "cpu.cfs_quota_us").write_text(str(most))
-        else:
-            (self._folder / "cpu.max").write_text(f"{most} {self._EVERY_US}")
-
-    def hold(self, pid: int) -> None:
-        (self._folder / "cgroup.procs").write_text(str(pid))
-
-    def close(self) -> None:
-        """When nobody is under it any more."""
-        self._folder.rmdir()
 
 
 class Hosts:
@@ -105,6 +82,10 @@ class Hosts:
         settings = ["training.stop.reward=null", "training.stop.wall_time=1h", *free, *pair.settings]
         return ["-i", self.inventory, *(word for setting in settings for word in ("--set", setting))]
 
+    def profile(self, pair: Pair) -> None:
+        """Measure the hosts and their links anew."""
+        tianjictl("profile", str(PLAYBOOKS / f"{pair.job}.yaml"), *self.options(pair), "--refresh", "--json")
+
     def plan(self, pair: Pair, file: Path) -> Plan:
         """Its shape, or the planner's choice."""
         job = str(PLAYBOOKS / f"{pair.job}.yaml")
@@ -112,46 +93,67 @@ class Hosts:
         tianjictl("plan", job, *self.options(pair), *shape, "-o", str(file))
         return Plan.model_validate_json(file.read_bytes())
 
-    def run(self, pair: Pair, *, warm_up: float, seconds: float) -> Outcome:
-        """Predict and run."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "plan.json"
-            plan = self.plan(pair, file)
-            run = json.loads(tianjictl("launch", str(file), "-i", self.inventory, "-d", "--json"))["data"]["run_id"]
+    def run(self, file: Path, plan: Plan, *, warm_up: float, seconds: float) -> list[dict]:
+        """Its views, one a second."""
+        run = json.loads(tianjictl("launch", str(file), "-i", self.inventory, "-d", "--json"))["data"]["run_id"]
         head = next(number for number in range(self.hosts.count) if self.hosts.name(number) == plan.head)
         try:
             paths = RunPaths(self.hosts.workdir(head) / "nodes" / plan.head / run)
             seen, _ = watch(plan.model_copy(update={"placements": ()}), paths, warm_up, seconds)
         finally:
             tianjictl("stop", run, "--yes", "--no-checkpoint")
-        rates = [view["rates"] for view in seen]
-        expected = plan.predicted
-        assert expected.env_steps_per_s is not None and expected.samples_per_s is not None
-        return Outcome(
-            str(pair) if pair.shape else f"{pair} {plan.shape}, the plan's choice",
-            expected.env_steps_per_s,
-            statistics.median(rate["env_steps_per_s"] for rate in rates),
-            expected.samples_per_s,
-            statistics.median(rate["samples_per_s"] for rate in rates),
-            str(expected.bottleneck),
-            0.0,
-            {c["name"]: round(c["gauges"].get("busy_share", 0.0), 2) for c in seen[-1]["components"]},
-        )
+        return seen
+
+
+def compare(hosts: Hosts, pair: Pair, *, warm_up: float, seconds: float) -> Outcome:
+    """Predict, run, and predict again."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "plan.json"
+        hosts.profile(pair)
+        plan = hosts.plan(pair, file)
+        seen = hosts.run(file, plan, warm_up=warm_up, seconds=seconds)
+        hosts.profile(pair)
+        again = hosts.plan(pair, file)
+    return outcome(str(pair), _expected(plan), _expected(again), seen, strangers=0.0)
+
+
+def _expected(plan: Plan) -> Expected:
+    found = plan.predicted
+    assert found.env_steps_per_s is not None and found.samples_per_s is not None
+    return Expected(found.env_steps_per_s, found.samples_per_s, str(found.bottleneck))
 
 
 def fastest(hosts: Hosts, job: Pair, *, warm_up: float, seconds: float, noise: float) -> bool:
-    """Whether no shape that fits is faster than the planner's choice by more than the noise."""
+    """Whether no shape that fits is faster than the planner's choice by more than the noise.
+
+    All are run twice, the second time in the opposite order: none has it better because the machine has changed.
+    """
+    hosts.profile(job)
+    shapes = hosts.shapes()
+    measured: dict[str, list[float]] = {shape: [] for shape in shapes}
+    expected = {}
     with tempfile.TemporaryDirectory() as folder:
-        chosen = hosts.plan(job, Path(folder) / "plan.json").shape
-    measured = {}
-    for shape in hosts.shapes():
-        outcome = hosts.run(Pair(job.job, shape, job.settings), warm_up=warm_up, seconds=seconds)
-        measured[shape] = outcome.measured_samples
-        print_outcome(outcome)
-    best = max(measured, key=lambda shape: measured[shape])
-    ratio = measured[chosen] / measured[best]
+        file = Path(folder) / "plan.json"
+        chosen = hosts.plan(job, file).shape
+        for shape in (*shapes, *reversed(shapes)):
+            plan = hosts.plan(Pair(job.job, shape, job.settings), file)
+            seen = hosts.run(file, plan, warm_up=warm_up, seconds=seconds)
+            expected[shape] = _expected(plan).samples_per_s
+            measured[shape].append(statistics.median(view["rates"]["samples_per_s"] for view in seen))
+    reached = {shape: statistics.mean(twice) for shape, twice in measured.items()}
+    best = max(reached, key=lambda shape: reached[shape])
+    for shape in sorted(shapes, key=lambda shape: -reached[shape]):
+        twice = " and ".join(f"{rate:,.0f}" for rate in measured[shape])
+        print(f"  {shape:6} {reached[shape]:11,.0f} samples/s ({twice}), predicted {expected[shape]:,.0f}")
+    ratio = reached[chosen] / reached[best]
     print(f"{job}: the plan's choice is {chosen}, the fastest is {best}; {ratio:.2f} of it", flush=True)
     return ratio >= 1.0 - noise
+
+
+def _chosen(numbers: str | None, known: Sequence[Pair]) -> list[Pair]:
+    if numbers == "-":
+        return []
+    return [known[int(number)] for number in numbers.split(",")] if numbers else list(known)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -164,24 +166,20 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--noise", type=float, default=0.05)
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--fastest", action="store_true", help="also run every shape that fits")
+    parser.add_argument("--jobs", help="numbers of jobs for that, with commas; all without it")
     options = parser.parse_args(words)
-    numbers = [] if options.pairs == "-" else options.pairs.split(",") if options.pairs else range(len(PAIRS))
-    wanted = [PAIRS[int(number)] for number in numbers]
+    wanted = _chosen(options.pairs, PAIRS)
+    jobs = _chosen(options.jobs, JOBS) if options.fastest else []
     held = True
     with tempfile.TemporaryDirectory(prefix="prediction-") as folder:
         os.environ["TIANJICTL_HOME"] = str(Path(folder) / "state")
         hosts = Hosts(Path(folder), options.hosts)
         try:
-            for settings in sorted(
-                {(pair.job, pair.settings) for pair in (*wanted, *(JOBS if options.fastest else ()))}
-            ):
-                pair = Pair(settings[0], "", settings[1])
-                tianjictl("profile", str(PLAYBOOKS / f"{pair.job}.yaml"), *hosts.options(pair), "--json")
             for pair in wanted:
-                outcome = hosts.run(pair, warm_up=options.warm_up, seconds=options.seconds)
-                print_outcome(outcome)
-                held = held and outcome.off <= options.bar
-            for job in JOBS if options.fastest else ():
+                found = compare(hosts, pair, warm_up=options.warm_up, seconds=options.seconds)
+                print_outcome(found)
+                held = held and found.off <= options.bar
+            for job in jobs:
                 timing = {"warm_up": options.warm_up, "seconds": options.seconds}
                 held = fastest(hosts, job, noise=options.noise, **timing) and held
         finally:

@@ -32,6 +32,7 @@ class ComponentReport(Document):
     phase: Phase = Phase.INIT
     cpu_percent: float | None = None  #: of one core
     waiting_percent: float = 0.0  #: of the time: it was ready to run, and its core was another's
+    throttled_percent: float = 0.0  #: of the time: it was ready to run, and a quota of CPU time was used up
     rss_bytes: int | None = None
     counters: dict[str, int] = Field(default_factory=dict)  #: by the names of the stats block
     gauges: dict[str, float] = Field(default_factory=dict)  #: finite values only; never set: left out

@@ -153,6 +153,7 @@ class ComponentView(View):
     heartbeat_age_s: float | None = None
     cpu_percent: float | None = None
     waiting_percent: float = 0.0  #: of the time: it was ready to run, and its core was another's
+    throttled_percent: float = 0.0  #: of the time: it was ready to run, and a quota of CPU time was used up
     rss_bytes: int | None = None
     gauges: dict[str, float] = Field(default_factory=dict)  #: loss, entropy, epsilon, busy share, …
 

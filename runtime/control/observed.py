@@ -2,7 +2,8 @@
 
 Counters and core time are compared over the last `SPAN_S` seconds or so. Where components share cores, the wall time of
 a step says more of the sharing than of the step, so only core time is taken from there. Time in which strangers had the
-core of a component is left out, as a profile leaves it out; of a host that is crowded with them nothing is learnt.
+core of a component or a quota was used up is left out, as a profile leaves it out; of a host that is crowded with
+strangers nothing is learnt.
 """
 
 from __future__ import annotations
@@ -30,19 +31,38 @@ _WAITS_BELOW = 0.9  #: busy share of actors that wait for room
 _COUNTED = {Role.ACTOR: "env_steps", Role.LEARNER: "samples_trained"}
 
 
+class _Took(NamedTuple):
+    """Seconds of one component."""
+
+    cpu: float = 0.0
+    waited: float = 0.0  #: for its core, which was another's
+    throttled: float = 0.0  #: held by a quota
+
+    def plus(self, report: ComponentReport, seconds: float) -> _Took:
+        """With so many seconds more in which it was as the report says."""
+        assert report.cpu_percent is not None
+        return _Took(
+            self.cpu + report.cpu_percent / 100.0 * seconds,
+            self.waited + report.waiting_percent / 100.0 * seconds,
+            self.throttled + report.throttled_percent / 100.0 * seconds,
+        )
+
+    def minus(self, other: _Took) -> _Took:
+        return _Took(self.cpu - other.cpu, self.waited - other.waited, self.throttled - other.throttled)
+
+
 @dataclass(slots=True)
 class _Trace:
-    """One life of one component: when it was looked at, what it had counted, and the core seconds used so far."""
+    """One life of one component: when it was looked at, what it had counted, and how it has spent its time so far."""
 
     attempt: int
     began: float
     count: int
-    cpu_s: float = 0.0
-    waited_s: float = 0.0  #: for its core
+    took: _Took = field(default_factory=_Took)
     seen: float = 0.0
     seen_count: int = 0
     gauges: dict[str, float] = field(default_factory=dict)
-    earlier: tuple[float, int, float, float] | None = None  #: the same at the middle of the span
+    earlier: tuple[float, int, _Took] | None = None  #: the same at the middle of the span
 
     @property
     def span_s(self) -> float:
@@ -55,12 +75,17 @@ class _Trace:
     @property
     def cores(self) -> float:
         """Share of a core that it has used."""
-        return self.cpu_s / self.span_s
+        return self.took.cpu / self.span_s
 
     @property
     def waiting(self) -> float:
-        """Share of its time that it was ready and did not run."""
-        return min(1.0, self.waited_s / self.span_s)
+        """Share of its time that it was ready and others ran."""
+        return min(1.0, self.took.waited / self.span_s)
+
+    @property
+    def own(self) -> float:
+        """Share of its time that neither others nor a quota took from it, of others no more than is believed."""
+        return max(0.01, 1.0 - min(self.waiting, MOST_OTHERS) - self.took.throttled / self.span_s)
 
 
 class Others(NamedTuple):
@@ -115,20 +140,18 @@ class Observed:
             if trace is None or trace.attempt != report.attempt:
                 self._traces[report.name] = _Trace(report.attempt, now, count, seen=now, seen_count=count)
                 continue
-            trace.cpu_s += report.cpu_percent / 100.0 * (now - trace.seen)
-            trace.waited_s += report.waiting_percent / 100.0 * (now - trace.seen)
+            trace.took = trace.took.plus(report, now - trace.seen)
             trace.seen, trace.seen_count, trace.gauges = now, count, report.gauges
             self._move_on(trace)
 
     def _move_on(self, trace: _Trace) -> None:
         """Let go of what is older than the span."""
         if trace.earlier is None and trace.span_s >= SPAN_S / 2:
-            trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s, trace.waited_s)
+            trace.earlier = (trace.seen, trace.seen_count, trace.took)
         elif trace.earlier is not None and trace.span_s >= SPAN_S:
-            trace.began, trace.count, used, waited = trace.earlier
-            trace.cpu_s -= used
-            trace.waited_s -= waited
-            trace.earlier = (trace.seen, trace.seen_count, trace.cpu_s, trace.waited_s)
+            trace.began, trace.count, before = trace.earlier
+            trace.took = trace.took.minus(before)
+            trace.earlier = (trace.seen, trace.seen_count, trace.took)
 
     def rates(self) -> dict[str, HostRates]:
         """Costs on each host where enough was seen by now; what was measured before fills the gaps.
@@ -221,7 +244,7 @@ class Observed:
         # Between two batches even the slowest learner waits a moment for its buffer: where it is the limit, what it
         # reaches is its rate, and not what it would reach without that moment.
         busy = {p.name: 1.0 if held else min(1.0, t.gauges["busy_share"]) for p, t in known}
-        pace = sum(t.per_s / (busy[p.name] * (1.0 - min(t.waiting, MOST_OTHERS))) for p, t in known) / len(known)
+        pace = sum(t.per_s / (busy[p.name] * t.own) for p, t in known) / len(known)
         trained = sum(trace.per_s for _, trace in known)
         cpu_s = sum(trace.cores for _, trace in known) / trained if trained > 0 else 0.0
         if pace <= 0 or cpu_s <= 0:
@@ -271,8 +294,10 @@ class Observed:
 
 
 def _own_s(actor: _Trace, samples: int, *, shared: bool) -> float:
-    """Seconds of an actor for a fragment of so many samples, without those in which strangers had its core."""
+    """Seconds of an actor for a fragment of so many samples, without those that strangers or a quota took."""
     fragments = (actor.seen_count - actor.count) / samples
     if shared or fragments <= 0:
         return actor.gauges["t_sp_s"]
-    return max(actor.cpu_s / fragments, actor.gauges["t_sp_s"] - actor.waited_s / fragments)
+    return max(
+        actor.took.cpu / fragments, actor.gauges["t_sp_s"] - (actor.took.waited + actor.took.throttled) / fragments
+    )

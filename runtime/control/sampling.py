@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 
 from runtime.contract.messages import ComponentReport, EpisodeReport, RingLedger
 from runtime.contract.states import PHASES, Role
 from runtime.control.core_wait import waited_s
+from runtime.control.throttling import Throttling
 from runtime.memory.block import COUNTERS, GAUGES
 from runtime.memory.ring import read_ledger
 
@@ -25,38 +26,50 @@ if TYPE_CHECKING:
 USAGE_EVERY_S = 1.0  #: CPU and memory are read this often: /proc is not free
 
 
+class _Look(NamedTuple):
+    at: float
+    waited_s: float  #: so far, ready to run
+    stopped_s: float  #: so far, its group by quotas
+
+
 class Usage:
-    """CPU and memory of one component's present process, and how much of its time it waited for a core."""
+    """CPU and memory of one component's present process, and how much of its time it waited for a core or a quota."""
 
     def __init__(self) -> None:
         self._process: psutil.Process | None = None
         self.cpu_percent: float | None = None
         self.waiting_percent = 0.0
+        self.throttled_percent = 0.0
         self.rss_bytes: int | None = None
-        self._waited: tuple[float, float] = (0.0, 0.0)  # (when it was looked at, seconds so far)
+        self._looked = _Look(0.0, 0.0, 0.0)
 
-    def read(self, pid: int | None, now: float) -> None:
-        """Look again, at `now` (monotonic); a process that is gone has no usage."""
+    def read(self, pid: int | None, now: float, stopped_s: float) -> None:
+        """Look again, at `now` (monotonic); a process that is gone has no usage. `stopped_s`: by quotas, so far."""
         try:
             if pid is None:
                 raise psutil.NoSuchProcess(0)
             if self._process is None or self._process.pid != pid:
                 self._process = psutil.Process(pid)
                 self._process.cpu_percent()
-                self.cpu_percent, self.waiting_percent = None, 0.0
-                self._waited = (now, waited_s(pid))
+                self.cpu_percent = None
+                self.waiting_percent = self.throttled_percent = 0.0
+                self._looked = _Look(now, waited_s(pid), stopped_s)
             else:
                 self.cpu_percent = self._process.cpu_percent()
-                self._wait(pid, now)
+                self._wait(_Look(now, waited_s(pid), stopped_s))
             self.rss_bytes = self._process.memory_info().rss
         except psutil.NoSuchProcess:
             self._process = self.cpu_percent = self.rss_bytes = None
-            self.waiting_percent = 0.0
+            self.waiting_percent = self.throttled_percent = 0.0
 
-    def _wait(self, pid: int, now: float) -> None:
-        before, waited = self._waited
-        self._waited = (now, waited_s(pid))
-        self.waiting_percent = round(100.0 * min(1.0, max(0.0, (self._waited[1] - waited) / (now - before))), 1)
+    def _wait(self, look: _Look) -> None:
+        """What a quota may have been the cause of was nobody else's fault."""
+        before, self._looked = self._looked, look
+        took = look.at - before.at
+        waited = min(took, max(0.0, look.waited_s - before.waited_s))
+        stopped = min(waited, max(0.0, look.stopped_s - before.stopped_s))
+        self.throttled_percent = round(100.0 * stopped / took, 1)
+        self.waiting_percent = round(100.0 * (waited - stopped) / took, 1)
 
 
 class Sampler:
@@ -68,6 +81,7 @@ class Sampler:
         self._rings: dict[str, RingSpec] = {}
         self._usage: dict[str, Usage] = {}
         self._usage_at = -math.inf
+        self._throttling = Throttling()
         self._episodes_seen: dict[str, int] = {}
 
     def rewire(self, wiring: Wiring) -> None:
@@ -84,8 +98,9 @@ class Sampler:
         if now - self._usage_at >= USAGE_EVERY_S:
             self._usage_at = now
             self._usage = {life.name: self._usage.get(life.name) or Usage() for life in lives}
+            stopped_s = self._throttling.stopped_s()
             for life in lives:
-                self._usage[life.name].read(life.pid, now)
+                self._usage[life.name].read(life.pid, now, stopped_s)
         return tuple(self._component(life, blocks[life.name], now) for life in lives)
 
     def _component(self, life: Life, block: StatsBlock, now: float) -> ComponentReport:
@@ -104,6 +119,7 @@ class Sampler:
             phase=PHASES[block.phase],
             cpu_percent=usage.cpu_percent,
             waiting_percent=usage.waiting_percent,
+            throttled_percent=usage.throttled_percent,
             rss_bytes=usage.rss_bytes,
             counters={name: int(values[name]) for name in COUNTERS},
             gauges={name: values[name] for name in GAUGES if values[name] and math.isfinite(values[name])},

@@ -221,6 +221,7 @@ def _reported(report: ComponentReport, host: str, cores: tuple[int, ...]) -> Com
         heartbeat_age_s=report.beat_age_s,
         cpu_percent=report.cpu_percent,
         waiting_percent=report.waiting_percent,
+        throttled_percent=report.throttled_percent,
         rss_bytes=report.rss_bytes,
         gauges=report.gauges,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runtime import wiring as names
 from runtime.contract.measurement import LearnerRate, Spread
+from runtime.control.throttling import Throttling
 from runtime.measure import plans
 from runtime.measure.clocking import spread, windows
 from runtime.measure.hands import feed, ring_end
@@ -43,6 +44,7 @@ class GroupRates(NamedTuple):
 class _Look(NamedTuple):
     at: float
     stolen: float  #: seconds so far in which the learner had to wait for its core
+    throttled: float  #: seconds so far in which quotas stopped everything here
     samples: int
     fragments: int
     learner_s: float
@@ -64,6 +66,7 @@ class Group:
     ) -> None:
         """`actors` feed it, each with a core of its own; with 0 fragments are made up, as many as there is room for."""
         pins: list[tuple[int, ...]] = [(others[index % len(others)],) for index in range(actors)]
+        self._throttling = Throttling()
         self._cores = len(learner)
         self._strangers_count = not request.leave_out_strangers
         self._fed_by = [plans.actor(index) for index in range(actors)]
@@ -124,7 +127,7 @@ class Group:
             buffer_cpu_s=_per_fragment(pairs),
             receive_s=float(self.stage.assembly.block(plans.BUFFER).get("t_rv_s")),
             policy=self.stage.policy() if self._fed_by else None,
-            strangers=max(0.0, last.stolen - first.stolen) / (last.at - first.at),  # an estimate that may go back
+            strangers=_taken_by_others(first, last),
             starved=bool(self._fed_by) and (fed_s > _FULL * self._feeding_cores or worked_s < _IDLE),
         )
 
@@ -137,6 +140,7 @@ class Group:
         return _Look(
             at=time.perf_counter(),
             stolen=stage.stolen_s(plans.LEARNER),
+            throttled=self._throttling.stopped_s(),
             samples=stage.count(plans.LEARNER, "samples_trained"),
             fragments=sum(stage.ledger(actor).released for actor in self._fed_by or [plans.actor(0)]),
             learner_s=stage.cpu_s(plans.LEARNER),
@@ -149,6 +153,11 @@ class Group:
 
     def __exit__(self, *_: object) -> None:
         self.stage.close()
+
+
+def _taken_by_others(first: _Look, last: _Look) -> float:
+    """Share of the time; what is stolen is an estimate that may go back, and a quota's part of it is nobody's fault."""
+    return max(0.0, last.stolen - first.stolen - (last.throttled - first.throttled)) / (last.at - first.at)
 
 
 def _per_fragment(pairs: Sequence[tuple[_Look, _Look]]) -> Spread:

@@ -36,10 +36,10 @@ class Played:
     def work(
         self, seconds: float, *, steps_per_s: float, t_sp_s: float, actor_cores: float, learner_cores: float,
         learner_busy: float, buffer_cores: float = 0.0, t_rv_s: float = 0.0, actor_busy: float = 1.0,
-        waiting: float = 0.0,
+        waiting: float = 0.0, throttled: float = 0.0,
     ) -> None:  # fmt: skip
         """So many steps per second of each actor; all of them are trained on. `waiting`: share of its time for which
-        a learner or an actor is ready and does not run."""
+        a learner or an actor is ready and others run; `throttled`: for which a quota holds it."""
         actors = len(self.plan.of_role(Role.ACTOR))
         pace = {Role.ACTOR: steps_per_s, Role.LEARNER: steps_per_s * actors, Role.BUFFER: 0.0}
         cores = {Role.ACTOR: actor_cores, Role.LEARNER: learner_cores, Role.BUFFER: buffer_cores}
@@ -60,6 +60,7 @@ class Played:
                         name=p.name, role=p.role, state=ComponentState.RUNNING, attempt=self.attempt,
                         cpu_percent=100.0 * cores[p.role], counters={counter: int(self._counts[p.name])},
                         waiting_percent=0.0 if p.role is Role.BUFFER else 100.0 * waiting,
+                        throttled_percent=0.0 if p.role is Role.BUFFER else 100.0 * throttled,
                         gauges=gauges[p.role],
                     )
                 )  # fmt: skip
@@ -114,6 +115,21 @@ def test_time_in_which_strangers_had_the_core_is_left_out():
     assert rates.actor_steps_per_s == pytest.approx(100.0, rel=0.02)
     assert rates.learner[0].samples_per_s == pytest.approx(200.0, rel=0.02)
     assert rates.actor_cpu_s_per_step == pytest.approx(0.7 / 80.0, rel=0.02)
+
+
+def test_time_in_which_a_quota_held_them_is_left_out_and_is_no_strangers_fault():
+    """Alone they would make 100 steps and 200 samples per second; a quota leaves them 0.4 of the time."""
+    run = Played(planned(host_rates()))
+    samples = run.plan.sizes.fragment_samples
+    work = {"steps_per_s": 40.0, "t_sp_s": samples / 40.0, "actor_cores": 0.35, "learner_cores": 0.38}
+    run.work(30, learner_busy=1.0, actor_busy=0.85, throttled=0.6, **work)
+    (rates,) = run.observed.rates().values()
+    assert rates.actor_steps_per_s == pytest.approx(100.0, rel=0.02)
+    assert rates.learner[0].samples_per_s == pytest.approx(200.0, rel=0.02)
+    assert rates.learner[0].cpu_s_per_sample == pytest.approx(0.38 / 80.0, rel=0.02)
+    others = run.observed.others()
+    assert others is not None
+    assert not others.matter
 
 
 def test_of_a_host_that_strangers_crowd_nothing_is_learnt_and_they_are_named():

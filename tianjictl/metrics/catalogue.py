@@ -55,9 +55,9 @@ LASTING = (
 
 _RATES = (
     Metric("tianji_env_steps_per_second", "Measured over 10 s.", one(lambda v: v.rates.env_steps_per_s)),
-    Metric("tianji_samples_per_second", "Samples trained on, measured over 10 s.",
+    Metric("tianji_samples_per_second", "Samples trained on, over 10 to 30 s.",
            one(lambda v: v.rates.samples_per_s)),
-    Metric("tianji_updates_per_second", "Measured over 10 s.", one(lambda v: v.rates.updates_per_s)),
+    Metric("tianji_updates_per_second", "Measured over 10 to 30 s.", one(lambda v: v.rates.updates_per_s)),
     Metric("tianji_predicted_env_steps_per_second", "As the plan expects.", one(lambda v: v.predicted.env_steps_per_s)),
     Metric("tianji_predicted_samples_per_second", "As the plan expects.", one(lambda v: v.predicted.samples_per_s)),
     Metric("tianji_predicted_updates_per_second", "As the plan expects.", one(lambda v: v.predicted.updates_per_s)),
@@ -90,6 +90,8 @@ _PARTS = (
     Metric("tianji_component_cpu_ratio", "CPU time per time: 1 is one core.", components(cores_used)),
     Metric("tianji_component_core_wait_ratio", "Share of its time that it was ready and its core was another's.",
            components(lambda c: None if c.cpu_percent is None else c.waiting_percent / 100)),
+    Metric("tianji_component_throttled_ratio", "Share of its time that it was ready and a quota was used up.",
+           components(lambda c: None if c.cpu_percent is None else c.throttled_percent / 100)),
     Metric("tianji_component_resident_memory_bytes", "Resident memory.", components(lambda c: c.rss_bytes)),
     Metric("tianji_component_busy_ratio", "Share of the time that it does not wait.", gauge_of("busy_share")),
     Metric("tianji_host_up", "1 while the host's agent is heard.", hosts(lambda h: h.state == "connected")),

@@ -70,6 +70,7 @@ def _component(found: ComponentView, older_s: float) -> Whole:
     ]
     if found.cpu_percent is not None:
         waits = f", {found.waiting_percent:.0f}% waiting for a core" if found.waiting_percent else ""
+        waits += f", {found.throttled_percent:.0f}% held by a quota" if found.throttled_percent else ""
         told.append(f"{found.cpu_percent:.0f}% of a core{waits}, memory {size(found.rss_bytes)}")
     if found.heartbeat_age_s is not None:
         told.append(f"heard {age(found.heartbeat_age_s + older_s)}")
