@@ -24,6 +24,7 @@ FOUND = Explanation(
         group=0, fragment_samples=2048, sample_s=0.1, receive_s=0.002, actors=5, train_s=0.03, round_s=0.1, hidden=True
     ),
     next_best=NextBest(shape="L1A4", learner_cores=2, cores=6, samples_per_s=80_000.0, gain=-0.2, shared=False),
+    crowded=NextBest(shape="L2A8", learner_cores=2, cores=12, samples_per_s=148_000.0, gain=0.48, shared=True),
     proof=Proof(words="feasible gap 2.0%", gap=0.02),
 )
 
@@ -33,11 +34,12 @@ def test_what_binds_comes_first_and_the_rest_after_it(capsys: pytest.CaptureFixt
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "what binds is the memory of n1: 0.82 GiB of 0.88 GiB that may be used are taken"
     assert lines[1] == "also the CPU time of the 5 actors"
-    assert lines[-4:] == [
+    assert lines[-5:] == [
         "idle: learner 10%, actor 0%, buffer 95%, cores 25%",
         "critical path: T_round = max(T_sp, N_A·T_rv) = max(100 ms, 5 × 2 ms) = 100 ms per fragment of 2,048: "
         "receiving is hidden behind sampling; the learner needs 5 × 30 ms for what a round brings",
         "next best shape: L1A4 (2 cores per learner, 6 in all): -20.0% samples/s",
+        "sharing cores: --shape L2A8 --oversubscribe is predicted to give +48.0% samples/s",
         "proof: feasible gap 2.0%: nothing can be better by more than 2.0%",
     ]
 
@@ -45,7 +47,7 @@ def test_what_binds_comes_first_and_the_rest_after_it(capsys: pytest.CaptureFixt
 def test_what_more_would_be_worth_is_a_table_with_numbers_in_columns(capsys: pytest.CaptureFixture[str]) -> None:
     show_explanation(FOUND)
     lines = capsys.readouterr().out.splitlines()
-    table = lines[lines.index("") + 1 : len(lines) - 5]
+    table = lines[lines.index("") + 1 : len(lines) - 6]
     assert [line.split("  ")[0] for line in table[1:]] == [each.what for each in FOUND.marginal]
     ends = {line.index(word) + len(word) for line, word in zip(table[1:], ("+4,100", "+12", " 0"), strict=True)}
     assert len(ends) == 1, "right-aligned"

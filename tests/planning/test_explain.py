@@ -243,3 +243,28 @@ def test_explaining_takes_seconds_at_most(count: int, size: int) -> None:
 )
 def test_times_have_the_unit_that_reads_best(seconds: float, text: str) -> None:
     assert time_of(seconds) == text
+
+
+def test_where_sharing_cores_would_bring_more_the_shape_and_the_gain_are_told() -> None:
+    """The learner binds and the actor waits most of its time: a second learner could have what it leaves."""
+    p = one(2, rates=rates(actor=60_000.0, learner=20_000.0))
+    found = explained(p).crowded
+    assert found is not None
+    assert found.shared
+    learners, actors = Shape.parse(found.shape)
+    _, made = planned(replace(p, learners=learners, actors=actors, oversubscribe=True))
+    assert found.samples_per_s == pytest.approx(made.predicted.samples_per_s)
+    assert found.gain == pytest.approx(found.samples_per_s / 20_000.0 - 1.0, abs=0.01)
+    assert found.gain > 0.2
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        one(2, rates=rates(actor=20_000.0, learner=20_000.0)),  # both cores are busy
+        replace(one(2, rates=rates(actor=60_000.0, learner=20_000.0)), most=Shape(1, 1)),
+        one(2, rates=rates(actor=5_000.0, actor_cpu_s_per_step=1e-5)),  # the sentence on the simulator says it
+    ],
+)
+def test_sharing_cores_is_not_spoken_of_where_it_brings_nothing_or_is_not_allowed(p: Problem) -> None:
+    assert explained(p).crowded is None

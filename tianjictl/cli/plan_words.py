@@ -56,6 +56,8 @@ def _lines(found: Explanation) -> Iterator[str]:
         cores = f"{other.learner_cores} core{'' if other.learner_cores == 1 else 's'} per learner"
         shared = ", sharing cores" if other.shared else ""
         yield f"next best shape: {other.shape} ({cores}, {other.cores} in all{shared}): {_change(other.gain)}"
+    if (other := found.crowded) is not None:
+        yield f"sharing cores: --shape {other.shape} --oversubscribe is predicted to give {_change(other.gain)}"
     gap = f": nothing can be better by more than {found.proof.gap:.1%}" if found.proof.gap >= 0.001 else ""
     yield f"proof: {found.proof.words}{gap}"
 

@@ -15,6 +15,7 @@ from runtime.contract.model import Document
 from runtime.contract.states import Role
 from tianjictl.planning.binding import causes
 from tianjictl.planning.cause import time_of
+from tianjictl.planning.crowding import crowded
 from tianjictl.planning.marginal import Marginal, marginals
 from tianjictl.planning.relaxing import Case
 
@@ -61,7 +62,7 @@ class CriticalPath(Document):
 
 
 class NextBest(Document):
-    """The best of the neighbouring shapes, as if the counts had been free."""
+    """Another shape, as if the counts had been free: the best neighbour, or the best of some that share cores."""
 
     shape: str
     learner_cores: int
@@ -89,6 +90,7 @@ class Explanation(Document):
     )  #: share of its time in which a role waits; `cores`: of the core time there is
     critical_path: CriticalPath | None = None
     next_best: NextBest | None = None
+    crowded: NextBest | None = None  #: the best of some that would share cores, where they gain by it
     proof: Proof
 
 
@@ -133,6 +135,7 @@ def explain(problem: Problem, solution: Solution, plan: Plan) -> Explanation:
         idle=idle(case),
         critical_path=critical_path(case),
         next_best=next_best(case),
+        crowded=_told(case, crowded(case, found[0].cause)),
         proof=proof,
     )
 
@@ -200,16 +203,21 @@ def next_best(case: Case) -> NextBest | None:
     """The best neighbour that fits, as if the counts had been free; None if there is none."""
     free = replace(case.problem, learners=None, actors=None)
     found = [outcome for shape in _around(case) if (outcome := _of_shape(case, free, *shape)) is not None]
-    best = max(found, key=lambda other: (round(case.gain(other.samples_per_s), 3), -other.cores), default=None)
-    if best is None:
+    return _told(
+        case, max(found, key=lambda other: (round(case.gain(other.samples_per_s), 3), -other.cores), default=None)
+    )
+
+
+def _told(case: Case, other: Outcome | None) -> NextBest | None:
+    if other is None:
         return None
     return NextBest(
-        shape=str(best.shape),
-        learner_cores=best.learner_cores,
-        cores=best.cores,
-        samples_per_s=float(f"{best.samples_per_s:.6g}"),
-        gain=round(case.gain(best.samples_per_s), 4),
-        shared=best.shared,
+        shape=str(other.shape),
+        learner_cores=other.learner_cores,
+        cores=other.cores,
+        samples_per_s=float(f"{other.samples_per_s:.6g}"),
+        gain=round(case.gain(other.samples_per_s), 4),
+        shared=other.shared,
     )
 
 
