@@ -17,9 +17,10 @@ from runtime.contract.view import Progress
 from runtime.control.counted import Memory, Past, add_histograms
 from runtime.control.ledger import Ledger
 from runtime.control.observed import Observed
+from runtime.control.pace import Paces
 from runtime.control.rewards import Rewards
 from runtime.control.run_state import Standing
-from runtime.control.window import Totals, Window
+from runtime.control.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -53,7 +54,9 @@ class Fold:
         self._actors: set[str] = set()
         self.ledger = Ledger(plan, on_policy=plan.job.on_policy, books=memory.books)
         self.rewards = Rewards(base.rewards)
-        self.window = Window()
+        self.lags = Window()
+        self.paces = Paces()
+        self.now = 0.0  #: of the newest report
         self.observed = Observed(plan)
         self.progress = so_far or base.progress
         self.revise(plan)
@@ -132,11 +135,10 @@ class Fold:
     def take(self, report: Report, now: float) -> None:
         """Fold one report in."""
         self._away.pop(report.node, None)
-        self._heard_at[report.node] = now
+        self._heard_at[report.node] = self.now = now
         self._revisions[report.node] = report.revision
-        for component in report.components:
-            if self._nodes.get(component.name) == report.node and component.name not in self._forsaken:
-                self._reports[component.name] = component
+        known = [each for each in report.components if self._is_of(report.node, each.name)]
+        self._reports.update((component.name, component) for component in known)
         self._couriers[report.node] = tuple(c for c in report.components if c.role is Role.COURIER)
         self._links[report.node] = report.links
         self.ledger.take(report.node, report.rings)
@@ -150,7 +152,11 @@ class Fold:
         # are measured only once that has happened.
         self._learning = self._learning or (self._heard_all() and self._all_learn())
         if self._learning:
-            self.window.add(self._totals(), now)
+            self.lags.add(self._lag_histogram(), now)
+            self.paces.take(known, now)
+
+    def _is_of(self, node: str, name: str) -> bool:
+        return self._nodes.get(name) == node and name not in self._forsaken
 
     def lose(self, node: str, reason: str) -> None:
         """A node is lost: what its components do there is not known."""
@@ -185,6 +191,7 @@ class Fold:
                     self._past = self._past.plus(report)
                 del self._dropped[name], self._nodes[name]
         self._forsaken = {name for name in self._forsaken if name in self._nodes or self.ledger.holds(name)}
+        self.paces.keep(self._nodes.keys() - self._forsaken)
 
     # -- what follows
 
@@ -208,15 +215,9 @@ class Fold:
             version=max([before.version, *(learner.counters.get("version", 0) for learner in learners)]),
         )
 
-    def _totals(self) -> Totals:
-        learners = self.of_role(Role.LEARNER)
-        return Totals(
-            env_steps=self.progress.env_steps,
-            updates=self.progress.updates,
-            samples_trained=self._past.samples_trained + self._sum(Role.LEARNER, "samples_trained"),
-            samples_produced=self.samples()[0].produced,
-            lag_histogram=add_histograms([self._past.lag_histogram, *(learner.lag_histogram for learner in learners)]),
-        )
+    def _lag_histogram(self) -> tuple[int, ...]:
+        """Of all samples that were used."""
+        return add_histograms([self._past.lag_histogram, *(each.lag_histogram for each in self.of_role(Role.LEARNER))])
 
     def _sum(self, role: Role, counter: str) -> int:
         return sum(report.counters.get(counter, 0) for report in self.of_role(role))

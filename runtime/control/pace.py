@@ -1,51 +1,64 @@
-"""How fast a number grows that may grow in leaps, as samples trained on do by a whole batch at a time. Pure.
+"""How fast a run goes, though each component counts in leaps: fragments and batches at a time. Pure.
 
-Over a window of fixed length the rate of such a number jumps: of leaps 4 s apart, 10 s hold two or three. So time is
-taken from leap to leap, and further back where leaps are rare.
+Over a window of fixed length such a rate jumps: of leaps 4 s apart, 10 s hold two or three. So time is taken from leap
+to leap, and further back where leaps are rare. Each component has a pace of its own, and the run has their sum: several
+whose leaps come close together, and then none for long, have no common pace that could be seen in a few of them.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
+
+from runtime.contract.states import ComponentState, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from runtime.contract.messages import ComponentReport
 
 LENGTH_S = 10.0
 LONGEST_S = 30.0  #: back to where rare leaps are looked for
 _LEAPS = 5
 _SPACING_S = 0.25  #: between leaps that are remembered
 _PATIENCE = 2.0  #: usual times between leaps, until one that does not come makes the rate fall
+_COUNTED = {Role.ACTOR: ("env_steps",), Role.LEARNER: ("updates", "samples_trained")}
 
 
 class Pace:
     """Growth per second of one number, over the last `LENGTH_S`, or further back to `_LEAPS` leaps."""
 
-    def __init__(self) -> None:
-        self._leaps: deque[tuple[float, int]] = deque()  #: (when, all growth until then)
-        self._count = 0
-        self._now = 0.0
+    def __init__(self, count: int, now: float) -> None:
+        """It is `count` at `now` (seconds, monotonic)."""
+        self._leaps: deque[tuple[float, int]] = deque([(now, 0)])  # (when, all growth until then)
+        self._count = count
+
+    def rebase(self, count: int) -> None:
+        """It goes on from another count: what lies between was not made in the meantime."""
+        self._count = count
 
     def add(self, count: int, now: float) -> None:
-        """The number is `count` at `now` (seconds, monotonic). One that falls is counted anew from there."""
+        """What it is at `now`. Where it has fallen it goes on from there."""
         leaps = self._leaps
-        again = count > self._count and len(leaps) >= 2 and now - leaps[-1][0] > self._standstill_s
-        if not leaps or again:
-            leaps.clear()
-            leaps.append((now, 0))
-        elif count > self._count:
-            grown = leaps[-1][1] + count - self._count
-            if len(leaps) >= 2 and leaps[-1][0] - leaps[-2][0] < _SPACING_S:
-                leaps.pop()  # the newest was only provisional
-            leaps.append((now, grown))
-        self._count, self._now = count, now
+        if count > self._count:
+            if len(leaps) >= 2 and now - leaps[-1][0] > self._standstill_s:
+                leaps.clear()
+                leaps.append((now, 0))
+            else:
+                grown = leaps[-1][1] + count - self._count
+                if len(leaps) >= 2 and leaps[-1][0] - leaps[-2][0] < _SPACING_S:
+                    leaps.pop()  # the newest was only provisional
+                leaps.append((now, grown))
+        self._count = count
         while len(leaps) > 2 and leaps[1][0] <= now - (LENGTH_S if len(leaps) > _LEAPS else LONGEST_S):
             leaps.popleft()
 
-    @property
-    def per_s(self) -> float:
+    def per_s(self, now: float) -> float:
         """0 before the first leap, and at a standstill."""
         if len(self._leaps) < 2:
             return 0.0
         (began, before), (newest, after) = self._leaps[0], self._leaps[-1]
-        silent = self._now - newest
+        silent = now - newest
         if silent > self._standstill_s:
             return 0.0
         return (after - before) / (newest + max(0.0, silent - _PATIENCE * self._usual_s) - began)
@@ -59,3 +72,38 @@ class Pace:
     def _standstill_s(self) -> float:
         """A silence that is longer than the window, and than what is usual."""
         return max(LENGTH_S, 2.0 * _PATIENCE * self._usual_s)
+
+
+class Paces:
+    """Those of all actors and learners of a run."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, str], Pace] = {}
+        self._attempts: dict[str, int] = {}
+
+    def take(self, reports: Iterable[ComponentReport], now: float) -> None:
+        """What components of one node have counted by `now`. One that is started anew goes on from where it is then:
+        a learner's counters jump to those of its shard."""
+        for report in reports:
+            counted = _COUNTED.get(report.role)
+            if counted is None or report.state is not ComponentState.RUNNING:
+                continue
+            anew = self._attempts.get(report.name) != report.attempt
+            self._attempts[report.name] = report.attempt
+            for counter in counted:
+                count, pace = report.counters.get(counter, 0), self._of.get((report.name, counter))
+                if pace is None:
+                    self._of[report.name, counter] = Pace(count, now)
+                    continue
+                if anew:
+                    pace.rebase(count)
+                pace.add(count, now)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget all others."""
+        self._of = {key: pace for key, pace in self._of.items() if key[0] in names}
+        self._attempts = {name: attempt for name, attempt in self._attempts.items() if name in names}
+
+    def per_s(self, counter: str, now: float) -> float:
+        """How fast the sum of this counter over all components grows."""
+        return sum(pace.per_s(now) for (_, counted), pace in self._of.items() if counted == counter)

@@ -144,24 +144,23 @@ def _reward(fold: Fold) -> Reward:
 
 def rates(fold: Fold) -> Rates:
     """Growth per second; 0 until it was watched for long enough to mean something."""
-    window = fold.window
-    if window.span_s < LEAST_SPAN_S:
+    if fold.lags.span_s < LEAST_SPAN_S:
         return Rates()
     return Rates(
-        env_steps_per_s=window.env_steps.per_s,
-        samples_per_s=window.samples_trained.per_s,
-        updates_per_s=window.updates.per_s,
+        env_steps_per_s=fold.paces.per_s("env_steps", fold.now),
+        samples_per_s=fold.paces.per_s("samples_trained", fold.now),
+        updates_per_s=fold.paces.per_s("updates", fold.now),
     )
 
 
 def freshness(plan: Plan, fold: Fold) -> Freshness:
     """Over the window; zeros until something was trained on."""
-    window = fold.window
-    histogram = np.asarray(window.growth().lag_histogram, np.int64)
+    histogram = np.asarray(fold.lags.growth(), np.int64)
+    measured = rates(fold)
     lag = lag_statistics(histogram)
     return Freshness(
         pool_ratio=plan.sizes.pool_ratio,
-        flow_ratio=flow_ratio(window.samples_trained.per_s, window.samples_produced.per_s),
+        flow_ratio=flow_ratio(measured.samples_per_s, measured.env_steps_per_s),
         version_lag=Lag(mean=lag.mean, p50=lag.p50, p95=lag.p95, max=lag.max),
         staleness_ratio=staleness_ratio(histogram, plan.job.algorithm.max_lag),
         lag_bins=tuple((int(LAG_EDGES[bin_]), int(histogram[bin_])) for bin_ in np.flatnonzero(histogram)),

@@ -21,7 +21,7 @@ from runtime.control.rewards import HISTORY_POINTS, Rewards
 from runtime.control.run_state import Run
 from runtime.control.view_builder import Facts, build_view
 from runtime.control.watch import ADVICE_EVERY_S, NO_PROGRESS_S, Watch
-from runtime.control.window import Totals, Window
+from runtime.control.window import Window
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,12 +55,14 @@ def test_a_resume_books_what_was_in_flight_as_lost() -> None:
 
 def test_counters_never_go_back_while_a_resumed_learner_loads(make_plan: Any) -> None:
     base = Base(progress=Progress(env_steps=1000, updates=50, episodes=20, version=50))
-    fold = Fold(make_plan(), base)
+    plan = make_plan()
+    fold = Fold(plan, base)
     fold.take(report(component("learner-0", state="starting"), component("actor-0", counters={"env_steps": 5})), 1.0)
     assert fold.progress == Progress(env_steps=1005, updates=50, episodes=20, version=50)
     fold.take(report(component("learner-0", counters={"updates": 51, "version": 51})), 2.0)
     assert (fold.progress.updates, fold.progress.version) == (51, 51)
-    assert fold.window.growth().updates == 0, "the jump from nothing to the shard's counters is no rate"
+    fold.take(report(component("learner-0", counters={"updates": 52, "version": 52})), 4.0)
+    assert view_of(plan, fold).rates.updates_per_s == 0.5, "the jump from nothing to the shard's counters is no rate"
 
 
 def test_rates_are_growth_over_the_last_ten_seconds(make_plan: Any) -> None:
@@ -82,8 +84,8 @@ def test_rates_are_growth_over_the_last_ten_seconds(make_plan: Any) -> None:
 def test_a_window_stays_small_and_shows_a_standstill() -> None:
     window = Window()
     for tick in range(10_000):
-        window.add(Totals(env_steps=min(tick, 5000)), tick * 0.01)
-    assert window.growth().env_steps == 0
+        window.add((min(tick, 5000), tick), tick * 0.01)
+    assert window.growth() == (0, pytest.approx(1000, abs=60))
     assert window.span_s == pytest.approx(10.0, abs=0.6)
 
 
@@ -96,7 +98,7 @@ def test_lag_and_staleness_are_those_of_the_window(make_plan: Any) -> None:
     new[0], new[10] = 30, 10
     for now, histogram in ((0.0, old), (5.0, new)):
         learner = component("learner-0", lag_histogram=histogram, counters={"samples_trained": sum(histogram)})
-        fold.take(report(learner, rings={"fragments.actor-0": RingLedger(produced=int(now) * 16)}), now)
+        fold.take(report(learner, component("actor-0", counters={"env_steps": int(now) * 16})), now)
     freshness = view_of(plan, fold).freshness
     assert freshness.version_lag.max == 10, "what was before the window is forgotten"
     assert freshness.version_lag.mean == pytest.approx(2.5)
