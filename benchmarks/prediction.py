@@ -119,16 +119,15 @@ def compare(pair: Pair, *, warm_up: float, seconds: float, precedence: bool) -> 
         file = Path(folder) / "plan.json"
         plan, expected = predict(pair, file)
         run = json.loads(tianjictl("launch", str(file), "-d", "--json"))["data"]["run_id"]
-    try:
-        paths = RunPaths(runs_home() / run)
-        if precedence:
-            for component in json.loads(paths.view.read_bytes())["components"]:
-                _go_before_others(component["pid"])
-        seen, strangers = watch(plan, paths, warm_up, seconds)
-    finally:
-        tianjictl("stop", run, "--yes", "--no-checkpoint")
-    with tempfile.TemporaryDirectory() as folder:
-        _, again = predict(pair, Path(folder) / "plan.json")
+        try:
+            paths = RunPaths(runs_home() / run)
+            if precedence:
+                for component in json.loads(paths.view.read_bytes())["components"]:
+                    _go_before_others(component["pid"])
+            seen, strangers = watch(plan, paths, warm_up, seconds)
+        finally:
+            tianjictl("stop", run, "--yes", "--no-checkpoint")
+        _, again = predict(pair, file)
     return outcome(str(pair), expected, again, seen, strangers)
 
 
@@ -196,6 +195,13 @@ def _waited_s(pids: Sequence[int]) -> float:
     return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) for pid in pids) / 1e9
 
 
+def chosen(numbers: str | None, known: Sequence[Pair]) -> list[Pair]:
+    """By their numbers with commas; all without any, none for `-`."""
+    if numbers == "-":
+        return []
+    return [known[int(number)] for number in numbers.split(",")] if numbers else list(known)
+
+
 def main() -> int:
     """Compare, print, and say by the exit status whether the bar holds."""
     parser = argparse.ArgumentParser(description="predicted against measured throughput")
@@ -206,7 +212,7 @@ def main() -> int:
     parser.add_argument("--precedence", action="store_true", help="before whatever else is at work here; needs root")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    wanted = [PAIRS[int(number)] for number in options.pairs.split(",")] if options.pairs else list(PAIRS)
+    wanted = chosen(options.pairs, PAIRS)
     if options.precedence:
         _go_before_others(os.getpid())
     outcomes = []

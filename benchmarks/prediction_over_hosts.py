@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from prediction import PLAYBOOKS, Expected, Outcome, Pair, outcome, print_outcome, tianjictl, watch
+from prediction import PLAYBOOKS, Expected, Outcome, Pair, chosen, outcome, print_outcome, tianjictl, watch
 
 from runtime.contract.paths import RunPaths
 from runtime.contract.plan import Plan
@@ -134,7 +134,7 @@ def fastest(hosts: Hosts, job: Pair, *, warm_up: float, seconds: float, noise: f
     expected = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "plan.json"
-        chosen = hosts.plan(job, file).shape
+        choice = hosts.plan(job, file).shape
         for shape in (*shapes, *reversed(shapes)):
             plan = hosts.plan(Pair(job.job, shape, job.settings), file)
             seen = hosts.run(file, plan, warm_up=warm_up, seconds=seconds)
@@ -145,15 +145,9 @@ def fastest(hosts: Hosts, job: Pair, *, warm_up: float, seconds: float, noise: f
     for shape in sorted(shapes, key=lambda shape: -reached[shape]):
         twice = " and ".join(f"{rate:,.0f}" for rate in measured[shape])
         print(f"  {shape:6} {reached[shape]:11,.0f} samples/s ({twice}), predicted {expected[shape]:,.0f}")
-    ratio = reached[chosen] / reached[best]
-    print(f"{job}: the plan's choice is {chosen}, the fastest is {best}; {ratio:.2f} of it", flush=True)
+    ratio = reached[choice] / reached[best]
+    print(f"{job}: the plan's choice is {choice}, the fastest is {best}; {ratio:.2f} of it", flush=True)
     return ratio >= 1.0 - noise
-
-
-def _chosen(numbers: str | None, known: Sequence[Pair]) -> list[Pair]:
-    if numbers == "-":
-        return []
-    return [known[int(number)] for number in numbers.split(",")] if numbers else list(known)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -168,8 +162,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--fastest", action="store_true", help="also run every shape that fits")
     parser.add_argument("--jobs", help="numbers of jobs for that, with commas; all without it")
     options = parser.parse_args(words)
-    wanted = _chosen(options.pairs, PAIRS)
-    jobs = _chosen(options.jobs, JOBS) if options.fastest else []
+    wanted = chosen(options.pairs, PAIRS)
+    jobs = chosen(options.jobs, JOBS) if options.fastest else []
     held = True
     with tempfile.TemporaryDirectory(prefix="prediction-") as folder:
         os.environ["TIANJICTL_HOME"] = str(Path(folder) / "state")

@@ -56,7 +56,6 @@ class Fold:
         self.rewards = Rewards(base.rewards)
         self.lags = Window()
         self.paces = Paces()
-        self.now = 0.0  #: of the newest report
         self.observed = Observed(plan)
         self.progress = so_far or base.progress
         self.revise(plan)
@@ -94,6 +93,11 @@ class Fold:
     def heard_at(self) -> Mapping[str, float]:
         """When each node last reported."""
         return self._heard_at
+
+    @property
+    def now(self) -> float:
+        """When the newest report came."""
+        return max(self._heard_at.values(), default=0.0)
 
     def revision_of(self, node: str) -> int:
         """By which plan a node works, as it said last."""
@@ -135,7 +139,7 @@ class Fold:
     def take(self, report: Report, now: float) -> None:
         """Fold one report in."""
         self._away.pop(report.node, None)
-        self._heard_at[report.node] = self.now = now
+        self._heard_at[report.node] = now
         self._revisions[report.node] = report.revision
         known = [each for each in report.components if self._is_of(report.node, each.name)]
         self._reports.update((component.name, component) for component in known)
@@ -191,7 +195,7 @@ class Fold:
                     self._past = self._past.plus(report)
                 del self._dropped[name], self._nodes[name]
         self._forsaken = {name for name in self._forsaken if name in self._nodes or self.ledger.holds(name)}
-        self.paces.keep(self._nodes.keys() - self._forsaken)
+        self.paces.keep(self._nodes.keys())
 
     # -- what follows
 

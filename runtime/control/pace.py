@@ -11,16 +11,15 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from runtime.contract.states import ComponentState, Role
+from runtime.control.window import LENGTH_S, remember
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable, Set
 
     from runtime.contract.messages import ComponentReport
 
-LENGTH_S = 10.0
 LONGEST_S = 30.0  #: back to where rare leaps are looked for
 _LEAPS = 5
-_SPACING_S = 0.25  #: between leaps that are remembered
 _PATIENCE = 2.0  #: usual times between leaps, until one that does not come makes the rate fall
 _COUNTED = {Role.ACTOR: ("env_steps",), Role.LEARNER: ("updates", "samples_trained")}
 
@@ -43,12 +42,7 @@ class Pace:
         if count > self._count:
             if len(leaps) >= 2 and now - leaps[-1][0] > self._standstill_s:
                 leaps.clear()
-                leaps.append((now, 0))
-            else:
-                grown = leaps[-1][1] + count - self._count
-                if len(leaps) >= 2 and leaps[-1][0] - leaps[-2][0] < _SPACING_S:
-                    leaps.pop()  # the newest was only provisional
-                leaps.append((now, grown))
+            remember(leaps, leaps[-1][1] + count - self._count if leaps else 0, now)
         self._count = count
         while len(leaps) > 2 and leaps[1][0] <= now - (LENGTH_S if len(leaps) > _LEAPS else LONGEST_S):
             leaps.popleft()
@@ -78,32 +72,31 @@ class Paces:
     """Those of all actors and learners of a run."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[str, str], Pace] = {}
+        self._of: dict[str, dict[str, Pace]] = {each: {} for counted in _COUNTED.values() for each in counted}
         self._attempts: dict[str, int] = {}
 
     def take(self, reports: Iterable[ComponentReport], now: float) -> None:
         """What components of one node have counted by `now`. One that is started anew goes on from where it is then:
         a learner's counters jump to those of its shard."""
         for report in reports:
-            counted = _COUNTED.get(report.role)
-            if counted is None or report.state is not ComponentState.RUNNING:
+            if report.state is not ComponentState.RUNNING:
                 continue
             anew = self._attempts.get(report.name) != report.attempt
             self._attempts[report.name] = report.attempt
-            for counter in counted:
-                count, pace = report.counters.get(counter, 0), self._of.get((report.name, counter))
-                if pace is None:
-                    self._of[report.name, counter] = Pace(count, now)
-                    continue
+            for counter in _COUNTED.get(report.role, ()):
+                count, paces = report.counters.get(counter, 0), self._of[counter]
+                pace = paces.setdefault(report.name, Pace(count, now)) if anew else paces[report.name]
                 if anew:
                     pace.rebase(count)
                 pace.add(count, now)
 
-    def keep(self, names: Collection[str]) -> None:
+    def keep(self, names: Set[str]) -> None:
         """Forget all others."""
-        self._of = {key: pace for key, pace in self._of.items() if key[0] in names}
-        self._attempts = {name: attempt for name, attempt in self._attempts.items() if name in names}
+        for name in self._attempts.keys() - names:
+            del self._attempts[name]
+            for paces in self._of.values():
+                paces.pop(name, None)
 
     def per_s(self, counter: str, now: float) -> float:
         """How fast the sum of this counter over all components grows."""
-        return sum(pace.per_s(now) for (_, counted), pace in self._of.items() if counted == counter)
+        return sum(pace.per_s(now) for pace in self._of[counter].values())

@@ -156,11 +156,11 @@ def rates(fold: Fold) -> Rates:
 def freshness(plan: Plan, fold: Fold) -> Freshness:
     """Over the window; zeros until something was trained on."""
     histogram = np.asarray(fold.lags.growth(), np.int64)
-    measured = rates(fold)
+    trained, made = (fold.paces.per_s(counter, fold.now) for counter in ("samples_trained", "env_steps"))
     lag = lag_statistics(histogram)
     return Freshness(
         pool_ratio=plan.sizes.pool_ratio,
-        flow_ratio=flow_ratio(measured.samples_per_s, measured.env_steps_per_s),
+        flow_ratio=flow_ratio(trained, made),
         version_lag=Lag(mean=lag.mean, p50=lag.p50, p95=lag.p95, max=lag.max),
         staleness_ratio=staleness_ratio(histogram, plan.job.algorithm.max_lag),
         lag_bins=tuple((int(LAG_EDGES[bin_]), int(histogram[bin_])) for bin_ in np.flatnonzero(histogram)),

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TypeVar
+
+LENGTH_S = 10.0
+_SPACING_S = 0.25
 
 Histogram = tuple[int, ...]
+Value = TypeVar("Value")
+
+
+def remember(kept: deque[tuple[float, Value]], value: Value, now: float) -> None:
+    """Add it as of `now`: of what comes closer together than `_SPACING_S` only the newest is kept."""
+    if len(kept) >= 2 and kept[-1][0] - kept[-2][0] < _SPACING_S:
+        kept.pop()  # the newest was only provisional
+    kept.append((now, value))
 
 
 class Window:
-    """Keeps what it was in the last `length_s` seconds, at most one per `spacing_s` and always the newest."""
+    """Keeps what it was in the last `LENGTH_S` seconds."""
 
-    def __init__(self, length_s: float = 10.0, spacing_s: float = 0.25) -> None:
-        self._length_s = length_s
-        self._spacing_s = spacing_s
+    def __init__(self) -> None:
         self._kept: deque[tuple[float, Histogram]] = deque()
 
     def add(self, histogram: Histogram, now: float) -> None:
         """Remember it as of `now` (seconds, monotonic)."""
         kept = self._kept
-        if len(kept) >= 2 and kept[-1][0] - kept[-2][0] < self._spacing_s:
-            kept.pop()  # the newest was only provisional
-        kept.append((now, histogram))
-        while len(kept) > 2 and kept[1][0] <= now - self._length_s:
+        remember(kept, histogram, now)
+        while len(kept) > 2 and kept[1][0] <= now - LENGTH_S:
             kept.popleft()
 
     @property

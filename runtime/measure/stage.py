@@ -107,8 +107,8 @@ class Stage:
         return sum(cpu_s_of(self._children[name].pid) for name in children)
 
     def stolen_s(self, child: str) -> float:
-        """For how long it was ready to run so far, and strangers had its core: on a core of its own it waits for none
-        of its own kind."""
+        """For how long it was ready to run so far, and strangers had its core or a quota was used up: on a core of its
+        own it waits for none of its own kind."""
         return waited_s(self._children[child].pid)
 
     def count(self, component: str, counter: str) -> int:

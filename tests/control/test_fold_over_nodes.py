@@ -68,6 +68,7 @@ def test_what_a_dropped_component_counted_stays(plan: Plan) -> None:
     fold.take(report(plan, HEAD, counters=counters), 1.0)
     fold.take(report(plan, OTHER, counters=counters), 1.0)
     assert (fold.progress.env_steps, fold.progress.updates) == (1400, 40)
+    fold.take(report(plan, HEAD, counters=counters), 1.0)  # rates begin when all have been heard
     after = without(plan, "learner-1", "buffer-1", "actor-3")
     fold.revise(after)
     last = {name: 2 * value for name, value in counters.items()}
@@ -77,6 +78,7 @@ def test_what_a_dropped_component_counted_stays(plan: Plan) -> None:
     fold.take(report(after, HEAD, counters=last), 3.0)
     assert (fold.progress.env_steps, fold.progress.updates) == (1800, 80)
     assert set(fold.reports) == {p.name for p in after.placements}
+    assert view_of(after, fold, 3.0).rates.samples_per_s == 25, "the rate of who stays does not fall as somebody leaves"
 
 
 def test_a_coordinator_that_takes_over_has_forgotten_nothing(plan: Plan) -> None:

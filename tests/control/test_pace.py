@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from runtime.contract.messages import ComponentReport
 from runtime.contract.states import ComponentState, Role
-from runtime.control.pace import LENGTH_S, LONGEST_S, Pace, Paces
+from runtime.control.pace import LONGEST_S, Pace, Paces
+from runtime.control.window import LENGTH_S
 
 
 def new() -> Pace:
